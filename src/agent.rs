@@ -107,7 +107,7 @@ pub async fn run(turns: Arc<TurnServices>, config: Arc<Config>, stop: Cancellati
         agent.take_all_back().await;
         let (failed, pause) = match agent.pass().await {
             Ok(pause) => {
-                agent.services.bus.passes.up();
+                agent.services.bus.passes.notify();
                 (false, pause)
             }
             Err(error) => {
@@ -116,7 +116,7 @@ pub async fn run(turns: Arc<TurnServices>, config: Arc<Config>, stop: Cancellati
                 (true, Some(STORE_PAUSE))
             }
         };
-        agent.services.bus.rounds.up();
+        agent.services.bus.rounds.notify();
         tokio::select! {
             () = stop.cancelled() => {}
             Some(ended) = agent.turn_tasks.join_next_with_id() => agent.take_back(ended).await,
@@ -180,7 +180,7 @@ impl Agent {
                 self.try_again_at(&control.origin);
             }
         }
-        self.services.bus.outbox.up();
+        self.services.bus.outbox.notify();
         Ok(())
     }
 
@@ -208,8 +208,8 @@ impl Agent {
             running.stop.cancel();
         }
         self.cancel(&stopped.tasks);
-        self.services.bus.jobs.up();
-        self.services.bus.closed.up();
+        self.services.bus.jobs.notify();
+        self.services.bus.closed.notify();
         Ok(())
     }
 
@@ -259,8 +259,8 @@ impl Agent {
             }
         }
         self.take_over_compacted(&origin).await;
-        self.services.bus.outbox.up();
-        self.services.bus.jobs.up();
+        self.services.bus.outbox.notify();
+        self.services.bus.jobs.notify();
     }
 
     async fn wind_down(mut self) {
@@ -280,7 +280,7 @@ impl Agent {
         if let Err(error) = self.services.bus.store.write("left", Sync::Later, forgive).await {
             tracing::warn!(%error, "Cannot give back the attempt of interrupted turns");
         }
-        self.services.bus.outbox.up();
+        self.services.bus.outbox.notify();
     }
 
     async fn read<T: Send + 'static>(

@@ -41,7 +41,7 @@ pub(super) async fn handle(
     let (channel, chat) = (inbound.from.channel.clone(), inbound.from.chat.clone());
     let configured = bus.people.access(&channel).map(|access| configured_groups(access, control));
     let configured = configured.unwrap_or_default();
-    let current = bus.people.activations.find(&channel, inbound.places()).unwrap_or(configured);
+    let current = bus.people.activations.find(&channel, inbound.config_ids()).unwrap_or(configured);
     let role = role_of(services, &inbound.from, control.sender()).await?;
     let reply = match order {
         _ if inbound.chat_kind == ChatKind::Private => replies::ACTIVATION_IN_GROUPS.to_owned(),
@@ -71,5 +71,5 @@ pub(super) async fn handle(
 }
 
 fn configured_groups(access: &Access, control: &WaitingMessage) -> Groups {
-    access.listed(control.inbound.places()).unwrap_or(access.groups)
+    access.listed(control.inbound.config_ids()).unwrap_or(access.groups)
 }

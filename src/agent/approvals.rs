@@ -140,7 +140,7 @@ pub(crate) async fn handle(
     };
     commits::handled_with(&services.bus.store, control, decide).await?;
     // An approved deferred call enters the journal as a message.
-    services.bus.inbox.up();
+    services.bus.inbox.notify();
     Ok(())
 }
 
@@ -292,7 +292,7 @@ impl ApprovalJudge {
     /// Returns the open approvals in the turn of this one that this person may decide.
     fn open_with(&self, store: &Connection, id: AskId) -> rusqlite::Result<Vec<Ask>> {
         let mut theirs = Vec::new();
-        for ask in asks::open_with(store, id)? {
+        for ask in asks::open_in_turn_of(store, id)? {
             if let Some(call) = asks::approval(store, ask.id)?
                 && self.refusal(store, &call)?.is_none()
             {
@@ -309,7 +309,7 @@ impl ApprovalJudge {
         id: DeferredId,
     ) -> rusqlite::Result<Vec<(DeferredId, DeferredCall)>> {
         let mut theirs = Vec::new();
-        for (id, call) in deferred::open_with(store, id, Utc::now())? {
+        for (id, call) in deferred::open_in_message_of(store, id, Utc::now())? {
             if self.may_decide_later(store, &call)? {
                 theirs.push((id, call));
             }
@@ -387,7 +387,7 @@ fn approve(
         let (channel, sender) = (known_on.to_string(), person.id.to_string());
         asks::grant(store, &Grant { channel, sender, tool: tool.clone() })?;
     }
-    transcript::call_may_run(store, ask.call)?;
+    transcript::mark_call_planned(store, ask.call)?;
     resume_if_decided(store, &ask)?;
     Ok(Ok(match always {
         true => replies::approved_always(&tool, person),
@@ -401,7 +401,7 @@ fn deny(store: &Connection, id: AskId, by: &str) -> rusqlite::Result<Result<Stri
     };
     asks::end(store, &ask, AskOutcome::Settled, &replies::choice_of(replies::DENY, by))?;
     let tool = transcript::requested_call(store, ask.call)?.tool;
-    transcript::call_ended(store, ask.call, &CallOutcome::Denied(prompt::denied_by(by)), &[])?;
+    transcript::end_call(store, ask.call, &CallOutcome::Denied(prompt::denied_by(by)), &[])?;
     resume_if_decided(store, &ask)?;
     Ok(Ok(replies::denied_call(&tool)))
 }
@@ -441,7 +441,7 @@ fn ask_each(store: &Connection, open: &[Ask]) -> rusqlite::Result<Result<String,
 
 /// Resumes the turn once no call of its step waits for a decision.
 fn resume_if_decided(store: &Connection, ask: &Ask) -> rusqlite::Result<()> {
-    match asks::is_open_of(store, ask.turn)? {
+    match asks::has_open(store, ask.turn)? {
         true => Ok(()),
         false => transcript::resume_call(store, ask.turn),
     }

@@ -61,7 +61,7 @@ impl Agent {
             progress = progress.max(self.note_result(ask, answered).await);
         }
         if progress != AskProgress::Same {
-            self.services.bus.outbox.up();
+            self.services.bus.outbox.notify();
         }
         progress
     }
@@ -90,9 +90,9 @@ impl Agent {
                 AskKind::Approval => CallOutcome::Denied(prompt::NOBODY_APPROVED.to_owned()),
                 AskKind::Question => CallOutcome::Failed(prompt::NOBODY_ANSWERED.to_owned()),
             };
-            transcript::call_ended(store, ask.call, &outcome, &[])?;
+            transcript::end_call(store, ask.call, &outcome, &[])?;
             // The other asks of its step expire at the same time.
-            match asks::is_open_of(store, ask.turn)? {
+            match asks::has_open(store, ask.turn)? {
                 true => Ok(()),
                 false => transcript::resume_call(store, ask.turn),
             }
@@ -111,7 +111,7 @@ impl Agent {
         }
         let (at, people) = (ask.at.clone(), self.services.bus.people.clone());
         let find = move |store: &Connection| {
-            for row in journal::said_by(store, &at, rows, None)? {
+            for row in journal::ready_messages(store, &at, rows, None)? {
                 let who = &row.sender().id;
                 if people.role_of(store, &at.channel, who)? == Some(Role::Owner) {
                     return Ok(Some(who.clone()));
@@ -128,7 +128,7 @@ impl Agent {
         let (at, range) = (ask.at.clone(), RowRange { after: ask.after, until: newest });
         let Some(who) = self.find_answerer(&ask, range).await? else { return Ok(false) };
         let read_messages =
-            move |store: &Connection| journal::said_by(store, &at, range, Some(&who));
+            move |store: &Connection| journal::ready_messages(store, &at, range, Some(&who));
         let rows = self.read(read_messages).await?;
         let Some(first) = rows.first() else { return Ok(false) };
         match self.parts_to_come(&rows).await? {
@@ -154,7 +154,7 @@ impl Agent {
         });
         let images = files::images(&rows);
         let settle = move |store: &Connection| {
-            let is_settled = journal::wait(store, &rows)?
+            let is_settled = journal::still_wait(store, &rows)?
                 && asks::end(
                     store,
                     &ask,
@@ -162,7 +162,7 @@ impl Agent {
                     &replies::answered_by(&sender.name),
                 )?;
             if is_settled {
-                journal::take(store, &rows, ask.turn)?;
+                journal::move_into_turn(store, &rows, ask.turn)?;
                 let outcome = CallOutcome::Done(answer.to_string());
                 resume_call(store, &ask, &outcome, &answer.sources())?;
                 if !images.is_empty() {

@@ -22,7 +22,7 @@ use crate::turn::error::{CommitError, TurnError};
 use crate::turn::run::{self as turn, TurnHandles, TurnStart};
 use crate::turn::services::TurnServices;
 use crate::turn::{STORE_PAUSE, progress};
-use crate::types::message::{Sender, Voice};
+use crate::types::message::{MessageAuthor, Sender};
 use crate::types::origin::Origin;
 use crate::types::session::{QueueMode, Session};
 
@@ -107,8 +107,8 @@ impl Agent {
             TurnStart::Resume(..) => &[],
         };
         let rows: Vec<_> = first.iter().map(|row| row.id).collect();
-        let voice = first.first().map(|row| row.inbound.cause.voice());
-        let voice = voice.unwrap_or_else(|| Voice::Person(sender.id.clone()));
+        let author = first.first().map(|row| row.inbound.cause.author());
+        let author = author.unwrap_or_else(|| MessageAuthor::Person(sender.id.clone()));
         let mut given = rows.last().copied().unwrap_or(RowId(0));
         if let TurnStart::Resume(_, joins) = &begin
             && let Some(last) = joins.last().map(|row| row.id)
@@ -123,7 +123,7 @@ impl Agent {
         let id = self.turn_tasks.spawn(task).id();
         let compactions = None;
         let running =
-            Running { steer, stop, sender, voice, claim, rows, given, shown, compactions };
+            Running { steer, stop, sender, author, claim, rows, given, shown, compactions };
         self.occupy(id, origin, running);
     }
 
@@ -179,6 +179,6 @@ async fn run_turn(
     if let (true, Some(turn), Some(at)) = (stop.is_cancelled(), turn, origin.chat()) {
         progress::erase_of(&turns, at, turn).await;
     }
-    turns.services.bus.outbox.up();
+    turns.services.bus.outbox.notify();
     ended
 }

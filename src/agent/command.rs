@@ -19,7 +19,7 @@ use crate::agent::why::{self, WhyAsked};
 use crate::agent::{heartbeat, jobs, persona, sessions, status, undo};
 use crate::bus::journal::WaitingMessage;
 use crate::bus::{outbox, restarted};
-use crate::conversation::ledger::breakdown::usage_words;
+use crate::conversation::ledger::breakdown::describe_usage;
 use crate::people::{self as access, People, Role};
 use crate::replies::{self, SubagentLine};
 use crate::services::{Services, role_of};
@@ -306,7 +306,7 @@ async fn usage(services: &Services, control: &WaitingMessage) -> Result<String, 
     }
     let zone = services.zone;
     let midnight = schedule::midnight(Utc::now(), zone);
-    services.bus.store.read(move |store| usage_words(store, midnight, zone)).await
+    services.bus.store.read(move |store| describe_usage(store, midnight, zone)).await
 }
 
 /// Ends the daemon if somebody starts it again, and if it can then start with the config as it is now.

@@ -32,7 +32,7 @@ use crate::turn::services::TurnServices;
 use crate::turn::spending::{Granted, Planned, payer_on};
 use crate::types::commands::CommandId;
 use crate::types::event::{Event, EventKind};
-use crate::types::message::{Sender, Voice};
+use crate::types::message::{MessageAuthor, Sender};
 use crate::types::origin::Origin;
 use crate::types::session::Session;
 
@@ -91,9 +91,9 @@ impl Agent {
         let compactions = Some(wish);
         // Saving notes has no visible draft.
         let shown = watch::channel(Draft::default()).1;
-        let voice = Voice::Person(sender.id.clone());
+        let author = MessageAuthor::Person(sender.id.clone());
         let running =
-            Running { steer, stop, sender, voice, claim, rows, given, shown, compactions };
+            Running { steer, stop, sender, author, claim, rows, given, shown, compactions };
         self.occupy(id, origin, running);
     }
 
@@ -209,7 +209,7 @@ impl Agent {
             (Ok(_), _) => {}
             (Err(error), _) => tracing::error!(%origin, %error, "A compaction failed"),
         }
-        self.services.bus.outbox.up();
+        self.services.bus.outbox.notify();
     }
 
     /// Returns true if a command must wait until a turn or a compaction there has ended.

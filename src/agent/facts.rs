@@ -19,7 +19,7 @@ use crate::store::StoreError;
 use crate::turn::services::TurnServices;
 use crate::turn::{self, commits};
 use crate::types::commands::CommandId;
-use crate::types::message::{Body, ChatKind, Choice, Entitled, Question};
+use crate::types::message::{AllowedPressers, Body, ChatKind, Choice, Question};
 use crate::types::source::Source;
 use crate::workspace::{Audience, FileScope};
 
@@ -189,7 +189,7 @@ pub(super) async fn show(
     let question = Question::new(
         replies::facts_offered(&shown, offered.len() - shown.len()),
         choices.collect(),
-        Entitled::Only(control.sender().id.clone()),
+        AllowedPressers::Only(control.sender().id.clone()),
     );
     let bodies = vec![Body::Text(text), Body::Choice(question)];
     commits::handled_with_bodies(store, control, bodies).await

@@ -56,7 +56,7 @@ impl Agent {
             Ok(()) => self.failing.forget(Item::Row(first)),
             Err(error) => tracing::error!(row = first.0, %error, "Cannot close a failing message"),
         }
-        self.services.bus.outbox.up();
+        self.services.bus.outbox.notify();
     }
 
     /// Handles a panicked turn that may not have begun with these rows. Several rows are tried again one
@@ -95,7 +95,7 @@ impl Agent {
             return Ok(false);
         }
         commits::unreadable_rows(&self.services.bus.store, rows).await?;
-        self.services.bus.outbox.up();
+        self.services.bus.outbox.notify();
         Ok(true)
     }
 
@@ -109,7 +109,7 @@ impl Agent {
         let mut failed = self.close_unreadable(commands).await.err();
         for turn in turns {
             match commits::unreadable_turn(&self.services.bus.store, turn).await {
-                Ok(()) | Err(CommitError::Ended) => self.services.bus.outbox.up(),
+                Ok(()) | Err(CommitError::Ended) => self.services.bus.outbox.notify(),
                 Err(CommitError::Store(error)) => {
                     // Only a complete read finds it again.
                     self.backlog.distrust();

@@ -18,7 +18,7 @@ use crate::tasks::schedule::{self, JobId};
 use crate::trust::marked_files::{self, FormerHomeState};
 use crate::trust::taint;
 use crate::types::commands::CommandId;
-use crate::types::message::{Address, Body, Choice, Entitled, Question};
+use crate::types::message::{Address, AllowedPressers, Body, Choice, Question};
 use crate::types::words::words;
 
 pub(super) use deciding::{MarkedOrder, handle};
@@ -86,10 +86,10 @@ async fn tainted_chats(services: &Services) -> Result<Vec<Address>, StoreError> 
 
 fn offer() -> Body {
     let choice = Choice { label: replies::CLEAN_OLD.to_owned(), says: CommandId::Clean.line("") };
-    question(replies::OFFERS_CLEAN.to_owned(), vec![choice], Entitled::Anyone)
+    question(replies::OFFERS_CLEAN.to_owned(), vec![choice], AllowedPressers::Anyone)
 }
 
-fn question(text: String, choices: Vec<Choice>, who: Entitled) -> Body {
+fn question(text: String, choices: Vec<Choice>, who: AllowedPressers) -> Body {
     Body::Choice(Question::new(text, choices, who))
 }
 
@@ -113,7 +113,7 @@ fn list(store: &Connection) -> rusqlite::Result<Option<Body>> {
         label: label.to_owned(),
         says: CommandId::Trust.line(format_args!("{MARKED} {}", choice.as_str())),
     };
-    Ok(Some(question(text, choices.map(choice).into(), Entitled::Owner)))
+    Ok(Some(question(text, choices.map(choice).into(), AllowedPressers::Owner)))
 }
 
 /// The owner's decision about marked files.

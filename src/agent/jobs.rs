@@ -163,6 +163,6 @@ pub(super) async fn handle(
         Ok(handled.unwrap_or_else(|failure| failure))
     })
     .await?;
-    services.bus.jobs.up();
+    services.bus.jobs.notify();
     Ok(())
 }

@@ -51,8 +51,8 @@ impl Agent {
         let message = replies::gave_up_waiting_for_model(&since.to_string(), &wait.reason);
         let end = TurnEnd::failed(turn, message, self.services.zone);
         let ended = commits::answer(&self.services.bus.store, turn.turn, None, end).await;
-        self.services.bus.outbox.up();
-        self.services.bus.jobs.up();
+        self.services.bus.outbox.notify();
+        self.services.bus.jobs.notify();
         match ended {
             Ok(_) | Err(CommitError::Ended) => Ok(()),
             Err(CommitError::Store(error)) => Err(error),

@@ -78,8 +78,8 @@ impl Agent {
     pub(super) async fn look(&mut self) -> Result<CommandsAndAsks, StoreError> {
         let now = Utc::now();
         let beside = move |store: &_| {
-            let journal::WaitingControls { waiting: controls, unreadable } =
-                journal::controls(store)?;
+            let journal::WaitingCommands { waiting: controls, unreadable } =
+                journal::waiting_commands(store)?;
             let (overdue, next) = (asks::overdue(store, now)?, asks::next_expiry(store)?);
             let next = next.map(|at| (at - now).to_std().unwrap_or_default());
             let next_expiry = next.map(|next| next.max(suspension::MOMENT));
@@ -147,7 +147,8 @@ impl Agent {
 
 /// Returns true if the origin's channel exists, and safe mode does not hold its task back. Other origins wait.
 fn serves(config: &Config, services: &Services, origin: &Origin) -> bool {
-    let acts_by_itself = origin.task().is_some_and(|task| task.kind.acts_by_itself());
-    let may_act = config.safe_mode.is_none() || !acts_by_itself;
+    let starts_without_request =
+        origin.task().is_some_and(|task| task.kind.starts_without_request());
+    let may_act = config.safe_mode.is_none() || !starts_without_request;
     may_act && services.channels.contains_key(origin.channel())
 }

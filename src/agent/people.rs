@@ -6,8 +6,8 @@ use rusqlite::Connection;
 use crate::bus::journal::{self, InboundOutcome, WaitingMessage};
 use crate::bus::outbox;
 use crate::conversation::budgets::stored;
-use crate::conversation::ledger::sums::{LedgerPart, spent_since};
-use crate::conversation::ledger::{self, LOOKS_BACK};
+use crate::conversation::ledger::sums::{LedgerFilter, spent_since};
+use crate::conversation::ledger::{self, USAGE_PERIOD};
 use crate::people::folders::{self, FolderAct};
 use crate::people::links::{self, AccountLink, Entered, LinkAccount};
 use crate::people::listing::{self, ListedPerson, RoleFrom};
@@ -18,7 +18,7 @@ use crate::services::{Services, role_of};
 use crate::store::{StoreError, Sync};
 use crate::turn::commits;
 use crate::types::commands::CommandId;
-use crate::types::message::{Body, ChatKind, Choice, Entitled, Question};
+use crate::types::message::{AllowedPressers, Body, ChatKind, Choice, Question};
 use crate::types::person::PersonId;
 
 /// Maximum number of persons in one answer of `/people`.
@@ -125,7 +125,7 @@ pub(super) async fn handle(
         Ok(())
     };
     store.write("people", Sync::Now, handle).await?;
-    services.bus.folders.up();
+    services.bus.folders.notify();
     Ok(())
 }
 
@@ -221,8 +221,8 @@ fn person_shown(
     person: &ListedPerson,
     now: DateTime<chrono_tz::Tz>,
 ) -> rusqlite::Result<PersonShown> {
-    let since = now.with_timezone(&Utc) - LOOKS_BACK;
-    let spent = spent_since(store, LedgerPart::Person(person.id), since)?;
+    let since = now.with_timezone(&Utc) - USAGE_PERIOD;
+    let spent = spent_since(store, LedgerFilter::Person(person.id), since)?;
     let accounts = person.accounts.iter().map(|it| format!("{} on {}", it.id, it.channel));
     Ok(PersonShown {
         number: person.id.to_string(),
@@ -259,7 +259,7 @@ fn card(person: &ListedPerson, shown: &PersonShown) -> Question {
         }
         add(replies::REMOVE, "remove");
     }
-    Question::new(replies::person(shown), choices, Entitled::Owner)
+    Question::new(replies::person(shown), choices, AllowedPressers::Owner)
 }
 
 /// Answers `/link`.
@@ -295,7 +295,7 @@ pub(super) async fn link(
         }
     })
     .await?;
-    services.bus.folders.up();
+    services.bus.folders.notify();
     Ok(())
 }
 
@@ -325,7 +325,7 @@ fn enter(
     let question = Question::new(
         replies::link_asks(name_of(confirms), name_of(&link.joins), role.unwrap_or(Role::Guest)),
         vec![choice(replies::LINK_YES, "yes"), choice(replies::LINK_NO, "no")],
-        Entitled::Only(confirms.sender.id.clone()),
+        AllowedPressers::Only(confirms.sender.id.clone()),
     );
     outbox::put_body(store, &confirms.at, &Body::Choice(question))?;
     Ok(replies::LINK_WAITS.to_owned())

@@ -91,7 +91,7 @@ pub(super) async fn resume(
         continue_here(store, &services, &session, &at, &account)
     });
     resumed.await?;
-    closed.up();
+    closed.notify();
     Ok(())
 }
 

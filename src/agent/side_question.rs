@@ -35,7 +35,7 @@ use crate::turn::spending::{Planned, payer_on};
 use crate::turn::{commits, compaction};
 use crate::types::message::Address;
 use crate::types::session::{Session, Step, Turn, TurnId};
-use crate::types::source::{Parts, Source};
+use crate::types::source::{Source, SourcedText};
 
 /// Maximum number of side questions that are answered at once. An address has at most one.
 const SIDE_QUESTIONS_MAX: usize = 4;
@@ -60,11 +60,11 @@ impl SideQuestions {
             return Ok(());
         }
         let store = &services.bus.store;
-        for cut_off in store.read(side_questions::begun).await? {
+        for cut_off in store.read(side_questions::in_progress).await? {
             if services.channels.contains_key(&cut_off.inbound.from.channel) {
                 let message = replies::BTW_INTERRUPTED.to_owned();
                 settle(store, cut_off, InboundOutcome::Refused, message, None).await?;
-                services.bus.outbox.up();
+                services.bus.outbox.notify();
             }
         }
         self.has_reported = true;
@@ -143,7 +143,7 @@ impl SideQuestions {
 /// The result of a side question.
 struct SideAnswer {
     session: Session,
-    input: Parts,
+    input: SourcedText,
     charge: Charge,
     completion: Completion,
 }
@@ -175,7 +175,7 @@ async fn answer(turns: Arc<TurnServices>, control: WaitingMessage, question: Str
         tracing::error!(%error, "Cannot save the answer to a side question, will try again");
         sleep(STORE_PAUSE).await;
     }
-    turns.services.bus.outbox.up();
+    turns.services.bus.outbox.notify();
 }
 
 async fn ask(
@@ -212,7 +212,7 @@ async fn ask(
         background: &[],
         changes: Vec::new(),
     };
-    let mut input = Parts::of(Source::Program, format!("{}\n", prompt::SIDE_QUESTION));
+    let mut input = SourcedText::of(Source::Program, format!("{}\n", prompt::SIDE_QUESTION));
     input.append(&prompt::tail(&tail));
     let step = Step { input: Some(input.clone()), ..Step::default() };
     session.turns.push(Turn {
@@ -231,7 +231,7 @@ async fn ask(
     let payer = payer_on(&turns.services, &at.channel, control.sender(), CallCause::Aside).await?;
     let payer = Payer { persona: session.persona.name, ..payer };
     let conversation_tokens =
-        tokens::said_tokens(session.summary.as_deref(), &session.turns, provider.sees());
+        tokens::conversation_tokens(session.summary.as_deref(), &session.turns, provider.sees());
     let planned = Planned {
         payer,
         provider: provider.name(),
@@ -306,7 +306,7 @@ async fn settle(
             let turn = transcript::keep_side_question(store, session, control.sender(), by, &step)?;
             // The answer may repeat untrusted content of the conversation.
             sources::keep_with_turn(store, turn, &session.sources())?;
-            ledger::enter(store, turn, charge)?;
+            ledger::add_charge(store, turn, charge)?;
         }
         outbox::put_urgent(store, &inbound.from, inbound.id.as_ref(), &reply)?;
         Ok(())

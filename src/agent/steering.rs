@@ -8,10 +8,10 @@ use tokio::sync::mpsc::error::TrySendError;
 use crate::agent::Agent;
 use crate::bus::journal::{self, RowId, RowRange, WaitingMessage};
 use crate::conversation::settings::settings_for;
-use crate::conversation::transcript::Unfinished;
+use crate::conversation::transcript::UnfinishedTurn;
 use crate::store::StoreError;
 use crate::turn::commits;
-use crate::types::message::{SenderId, Voice};
+use crate::types::message::{MessageAuthor, SenderId};
 use crate::types::origin::Origin;
 use crate::types::session::QueueMode;
 
@@ -37,10 +37,10 @@ impl Agent {
             // A new message cancels the saving of notes, regardless of the queue mode.
             return self.steer(origin, newest).await;
         }
-        let (at, after, voice) = (origin.clone(), running.given, running.voice.clone());
+        let (at, after, author) = (origin.clone(), running.given, running.author.clone());
         let query = move |store: &_| {
             let mode = settings_for(store, &at)?.queue;
-            Ok((mode, journal::speaks_again(store, &at, RowRange::after(after), &voice)?))
+            Ok((mode, journal::has_ready_message(store, &at, RowRange::after(after), &author)?))
         };
         let (mode, speaks_again) = self.read(query).await?;
         match mode.unwrap_or(self.config.queue) {
@@ -57,9 +57,9 @@ impl Agent {
         newest: RowId,
     ) -> Result<Option<Duration>, StoreError> {
         let Some(running) = self.running.get(origin) else { return Ok(None) };
-        let (at, voice) = (origin.clone(), running.voice.clone());
+        let (at, author) = (origin.clone(), running.author.clone());
         let rows = RowRange { after: running.given, until: newest };
-        let read_next = move |store: &_| journal::next(store, &at, rows, Some(&voice));
+        let read_next = move |store: &_| journal::next(store, &at, rows, Some(&author));
         let rows = self.read(read_next).await?;
         if rows.first().is_some_and(|first| self.failing.is_apart(origin, first.id)) {
             return Ok(None);
@@ -85,17 +85,17 @@ impl Agent {
     /// makes them join the turn.
     pub(super) async fn read_joining(
         &self,
-        turn: &Unfinished,
+        turn: &UnfinishedTurn,
     ) -> Result<Vec<WaitingMessage>, StoreError> {
         let Some(newest) = self.backlog.newest(&turn.origin).filter(|_| turn.model_wait.is_some())
         else {
             return Ok(Vec::new());
         };
-        let (at, voice) = (turn.origin.clone(), Voice::Person(turn.sender.id.clone()));
+        let (at, author) = (turn.origin.clone(), MessageAuthor::Person(turn.sender.id.clone()));
         let query = move |store: &_| {
             let mode = settings_for(store, &at)?.queue;
             let rows = RowRange { after: RowId(0), until: newest };
-            Ok((mode, journal::next(store, &at, rows, Some(&voice))?))
+            Ok((mode, journal::next(store, &at, rows, Some(&author))?))
         };
         let (mode, rows) = self.read(query).await?;
         let must_join = mode.unwrap_or(self.config.queue) == QueueMode::Steer;
@@ -137,7 +137,7 @@ impl Agent {
         let Some(running) = self.running.get(origin).filter(|it| !it.stop.is_cancelled()) else {
             return Ok(None);
         };
-        let Voice::Person(sender) = running.voice.clone() else { return Ok(None) };
+        let MessageAuthor::Person(sender) = running.author.clone() else { return Ok(None) };
         let is_interrupted = self.end_interrupted(origin, sender).await?;
         Ok((!is_interrupted).then_some(NOT_YET_PAUSE))
     }
@@ -170,7 +170,7 @@ impl Agent {
         }
         self.idle.take(origin);
         self.cancel(&subagents);
-        self.services.bus.outbox.up();
+        self.services.bus.outbox.notify();
         Ok(true)
     }
 }

@@ -10,7 +10,9 @@ use crate::store::{StoreError, Sync};
 use crate::trust::mcp_pins::{self, AcceptedTexts};
 use crate::turn::commits;
 use crate::types::commands::CommandId;
-use crate::types::message::{Attachment, Body, Choice, Content, Entitled, MediaKind, Question};
+use crate::types::message::{
+    AllowedPressers, Attachment, Body, Choice, Content, MediaKind, Question,
+};
 use crate::workspace::{FileChange, FileError, FileScope, Hash, Workspace, WorkspacePath};
 
 /// Maximum size of a file that a person can decide about, in bytes: a larger one would not be read.
@@ -119,7 +121,7 @@ impl UntrustedFile {
                 label: replies::COPY_IT.to_owned(),
                 says: CommandId::Trust.line(format_args!("#{} {}", self.hash(), self.path)),
             }],
-            Entitled::Owner,
+            AllowedPressers::Owner,
         ));
         file.into_iter().chain([question]).collect()
     }
@@ -182,6 +184,6 @@ async fn handle_mcp(
         AcceptedTexts::Changed => replies::mcp_texts_changed_since(server),
         AcceptedTexts::None => replies::no_mcp_texts_wait(server),
     };
-    services.bus.mcp_texts.up();
+    services.bus.mcp_texts.notify();
     commits::handled(store, control, reply).await
 }

@@ -4,7 +4,7 @@ use rusqlite::Connection;
 
 use crate::agent::facts::{day_of, fact_shown};
 use crate::bus::journal::WaitingMessage;
-use crate::conversation::actions::{self, ActionQuery, ActionScope, UndoWay};
+use crate::conversation::actions::{self, ActionQuery, ActionScope, UndoState};
 use crate::conversation::reasons::{self, ReasonQuery, Reasons};
 use crate::memory::facts::{self, FactId};
 use crate::memory::{self, recall};
@@ -16,7 +16,7 @@ use crate::store::StoreError;
 use crate::trust::taint;
 use crate::turn::commits;
 use crate::types::commands::CommandId;
-use crate::types::message::{Body, ChatKind, Choice, Entitled, Question, Sender};
+use crate::types::message::{AllowedPressers, Body, ChatKind, Choice, Question, Sender};
 use crate::types::session::CallId;
 use crate::types::source::Source;
 
@@ -90,7 +90,8 @@ pub(super) async fn handle(
         return commits::handled(store, control, asked.not_found_text()).await;
     };
     let is_own = is_own(services, control, role, &reasons).await?;
-    let undoable = reasons.action.as_ref().filter(|action| is_own && action.undo == UndoWay::Open);
+    let undoable =
+        reasons.action.as_ref().filter(|action| is_own && action.undo == UndoState::Open);
     let undo = undoable.filter(|_| CommandId::Undo.spec().allows(role, chat_kind)).map(|it| it.id);
     let asker = Asker { who: control.sender(), role, chat_kind, is_own };
     let text = asker.explain(services, &reasons, undo);
@@ -99,7 +100,7 @@ pub(super) async fn handle(
         Some(id) => {
             let undo =
                 Choice { label: replies::UNDO_IT.to_owned(), says: CommandId::Undo.line(id) };
-            let who = Entitled::Only(control.sender().id.clone());
+            let who = AllowedPressers::Only(control.sender().id.clone());
             let question = Question::new(text, vec![undo], who);
             commits::handled_with_bodies(store, control, vec![Body::Choice(question)]).await
         }
@@ -180,8 +181,8 @@ impl Asker<'_> {
         let lines = |sources: &[Source]| sources.iter().filter_map(|it| self.line(it)).collect();
         replies::explanation(&Explanation {
             action: reasons.action.clone().map(|action| match may_see {
-                true => action.words(now),
-                false => action.without_words().words(now),
+                true => action.describe(now),
+                false => action.without_texts().describe(now),
             }),
             at: replies::time_relative_to(now, reasons.begun),
             person,

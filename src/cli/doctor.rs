@@ -77,7 +77,7 @@ fn check_here(
     findings.push(machine::check_disk(home));
     findings.push(wear::check_wear(home, Path::new("/sys")));
     // A store that is locked would be waited for once more.
-    let newest = store.is_readable.then(|| store::look(home, schedule::newest).flatten());
+    let newest = store.is_readable.then(|| store::try_read(home, schedule::newest).flatten());
     let now = Utc::now();
     findings.push(machine::clock_finding(now, newest.flatten()));
     findings.push(machine::check_kernel());

@@ -76,8 +76,8 @@ pub(super) async fn cron(
         }
     };
     let handled = services.bus.store.write("cron", Sync::Now, handle).await?;
-    services.bus.jobs.up();
-    services.bus.inbox.up();
+    services.bus.jobs.notify();
+    services.bus.inbox.notify();
     Ok(handled.map_or_else(Response::Failed, Response::Done))
 }
 
@@ -118,7 +118,7 @@ pub(super) async fn pair(server: &ControlServer, words: &[String]) -> Result<Res
     let people = bus.people.clone();
     let change = move |store: &Connection| agent::pair(store, &people, &pairing, Utc::now());
     let done = bus.store.write("pair", Sync::Now, change).await?;
-    bus.outbox.up();
+    bus.outbox.notify();
     Ok(done.map_or_else(Response::Failed, Response::Done))
 }
 
@@ -160,7 +160,7 @@ pub(super) async fn people(
     let (people, now) = (services.bus.people.clone(), services.now());
     let handle = move |store: &Connection| agent::order_people(store, &people, order, now);
     let done = services.bus.store.write("people", Sync::Now, handle).await?;
-    services.bus.folders.up();
+    services.bus.folders.notify();
     Ok(match done {
         Ok(Ordered::Words(answer)) => Response::Done(answer),
         Ok(Ordered::Card(question)) => Response::Done(question.text),

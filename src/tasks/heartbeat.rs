@@ -24,7 +24,7 @@ pub use run::{
 };
 pub use watched::{FILE, alert, in_effect};
 
-use crate::bus::Wake;
+use crate::bus::Notifier;
 use crate::conversation::{ledger, presence};
 use crate::memory;
 use crate::people::{self, LOCAL, Role};
@@ -121,7 +121,7 @@ pub struct HeartbeatControl {
     /// Time of the next run, as far as the task knows.
     pub next: watch::Sender<Option<DateTime<Utc>>>,
     /// Wakes when the heartbeat was switched on or off.
-    pub switched: Wake,
+    pub switched: Notifier,
 }
 
 /// The recipient of alerts, on whose behalf the runs act.
@@ -198,7 +198,7 @@ impl HeartbeatControl {
         let quiet_ends = Some(self.awake(now)).filter(|awake| *awake > now);
         if state.holds && quiet_ends.is_none() {
             self.services.bus.store.write("held alerts", Sync::Now, run::release).await?;
-            self.services.bus.outbox.up();
+            self.services.bus.outbox.notify();
         }
         let release = quiet_ends.filter(|_| state.holds);
         let every = self.config.every.and_then(|every| chrono::Duration::from_std(every).ok());
@@ -253,7 +253,7 @@ impl HeartbeatControl {
         };
         let begin = move |store: &Connection| inputs.begin(store);
         let check = self.services.bus.store.write("heartbeat", Sync::Later, begin).await?;
-        self.services.bus.inbox.up();
+        self.services.bus.inbox.notify();
         Ok(check)
     }
 
@@ -415,8 +415,8 @@ impl HeartbeatControl {
     pub fn ordered(&self, request: HeartbeatRequest) {
         match request {
             HeartbeatRequest::Show => {}
-            HeartbeatRequest::Now => self.services.bus.inbox.up(),
-            HeartbeatRequest::On | HeartbeatRequest::Off => self.switched.up(),
+            HeartbeatRequest::Now => self.services.bus.inbox.notify(),
+            HeartbeatRequest::On | HeartbeatRequest::Off => self.switched.notify(),
         }
     }
 

@@ -6,12 +6,12 @@ use rusqlite::Connection;
 
 use crate::bus::outbox;
 use crate::conversation::deferred::{
-    self, DeferredCall, DeferredId, LaterDecider, ReportTerms, UntoldCall,
+    self, DeferredCall, DeferredId, LaterDecider, ReportTerms, UnreportedCall,
 };
 use crate::replies;
 use crate::types::commands::CommandId;
 use crate::types::message::{
-    Address, Attachment, Body, Choice, Content, Entitled, MediaKind, Question,
+    Address, AllowedPressers, Attachment, Body, Choice, Content, MediaKind, Question,
 };
 use crate::types::session::TurnId;
 
@@ -34,7 +34,7 @@ pub struct RefusedReport {
 impl RefusedReport {
     /// Makes the message about a turn. None if people know of all its calls.
     pub fn of(store: &Connection, turn: TurnId) -> rusqlite::Result<Option<Self>> {
-        let mut untold = deferred::untold(store, turn)?;
+        let mut untold = deferred::unreported(store, turn)?;
         let Some(ReportTerms { to, task }) = untold.first().map(|first| first.terms.clone()) else {
             return Ok(None);
         };
@@ -42,7 +42,7 @@ impl RefusedReport {
         let more = untold.split_off(untold.len().min(REPORTED_MAX));
         let more: Vec<_> = more.into_iter().map(|it| it.id).collect();
         let shown: Vec<_> =
-            untold.into_iter().map(|UntoldCall { id, call, .. }| (id, call)).collect();
+            untold.into_iter().map(|UnreportedCall { id, call, .. }| (id, call)).collect();
         let calls: Vec<_> = shown
             .iter()
             .map(|(_, call)| (&*call.approved.tool, &*call.approved.arguments))
@@ -59,8 +59,8 @@ impl RefusedReport {
     pub fn send(self, store: &Connection, now: DateTime<Utc>) -> rusqlite::Result<()> {
         let Self { to, text, file, shown, more, .. } = self;
         let ids: Vec<_> = shown.iter().map(|(id, _)| *id).collect();
-        deferred::tell(store, &ids, now)?;
-        deferred::tell(store, &more, now)?;
+        deferred::mark_reported(store, &ids, now)?;
+        deferred::mark_reported(store, &more, now)?;
         more.iter().try_for_each(|id| deferred::settle(store, *id, false))?;
         for body in bodies(&text, file, &shown) {
             outbox::put_body(store, &to, &body)?;
@@ -147,9 +147,9 @@ fn question(text: String, calls: &[(DeferredId, DeferredCall)]) -> Body {
     // All of a turn are of one person.
     let who = match calls.first() {
         Some((_, DeferredCall { decider: LaterDecider::Person, sender, .. })) => {
-            Entitled::Only(sender.id.clone())
+            AllowedPressers::Only(sender.id.clone())
         }
-        _ => Entitled::Admins,
+        _ => AllowedPressers::Admins,
     };
     Body::Choice(Question::new(text, choices, who))
 }

@@ -217,8 +217,8 @@ impl Scheduler {
 
     /// Wakes the agent loop and the delivery.
     fn wake(&self) {
-        self.services.bus.inbox.up();
-        self.services.bus.outbox.up();
+        self.services.bus.inbox.notify();
+        self.services.bus.outbox.notify();
     }
 
     /// Returns true if the clock can be right. Reports a wrong clock once.
@@ -248,7 +248,7 @@ impl Scheduler {
                 }
             };
             self.services.bus.store.write("clock is wrong", Sync::Later, tell_owner).await?;
-            self.services.bus.outbox.up();
+            self.services.bus.outbox.notify();
         }
         Ok(false)
     }

@@ -20,7 +20,7 @@ use crate::tasks::table::{self, Details, NewTask, RunningTask as Running, TaskRe
 use crate::types::message::{Address, Cause, MessageId, Sender, SenderId};
 use crate::types::origin::{Origin, TaskId, TaskKind};
 use crate::types::session::{CallId, SessionId, Settings, TurnId};
-use crate::types::source::{Parts, Source};
+use crate::types::source::{Source, SourcedText};
 use crate::types::untrusted;
 
 /// Maximum number of running subagents in all conversations together. Each costs tokens.
@@ -212,7 +212,7 @@ fn start(store: &Connection, new: NewSubagent) -> rusqlite::Result<Option<Subage
     let Some(row) = table::begin(store, &new)? else { return Ok(None) };
     let source =
         Source::Task { kind: TaskKind::Subagent, number: Some(id.0), read_others: tainted };
-    let mut assignment_text = Parts::of(source, &text);
+    let mut assignment_text = SourcedText::of(source, &text);
     if tainted {
         assignment_text.push_program(format!("\n(Whoever hands this on {}.)", untrusted::HAS_READ));
     }

@@ -14,7 +14,7 @@ use crate::channels::chunking::kind_of;
 use crate::people::Role;
 use crate::trust::acts::Telling;
 use crate::types::message::{
-    Address, Attachment, Body, ChatKind, Choice, Content, Entitled, Question,
+    Address, AllowedPressers, Attachment, Body, ChatKind, Choice, Content, Question,
 };
 use crate::types::session::{Call, CallOutcome};
 use crate::workspace::{Workspace, WorkspacePath};
@@ -162,10 +162,10 @@ pub(super) fn choices(labels: &[String]) -> Result<Vec<Choice>, String> {
 }
 
 /// Returns who may press the buttons: in the asking group the person who asked, elsewhere everybody admitted there.
-fn who_presses(to: &Address, cx: &ToolContext) -> Entitled {
+fn who_presses(to: &Address, cx: &ToolContext) -> AllowedPressers {
     match cx.chat_kind {
-        ChatKind::Group if *to == cx.address => Entitled::Only(cx.who.id.clone()),
-        ChatKind::Group | ChatKind::Private => Entitled::Anyone,
+        ChatKind::Group if *to == cx.address => AllowedPressers::Only(cx.who.id.clone()),
+        ChatKind::Group | ChatKind::Private => AllowedPressers::Anyone,
     }
 }
 
@@ -203,7 +203,7 @@ fn bodies(
     text: String,
     mut files: Vec<Attachment>,
     choices: Vec<Choice>,
-    who: Entitled,
+    who: AllowedPressers,
 ) -> Vec<Body> {
     let last = match (choices.is_empty(), files.first_mut()) {
         (true, Some(first)) => {

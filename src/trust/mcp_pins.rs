@@ -12,7 +12,9 @@ use crate::people;
 use crate::replies::{self, ToolText};
 use crate::store::{Json, LenientJson, StoreError, Sync, Time};
 use crate::types::commands::CommandId;
-use crate::types::message::{Attachment, Body, Choice, Content, Entitled, MediaKind, Question};
+use crate::types::message::{
+    AllowedPressers, Attachment, Body, Choice, Content, MediaKind, Question,
+};
 use crate::workspace::Hash;
 
 /// Minimum time between two questions about one server, regardless of how often it changes its texts.
@@ -110,7 +112,7 @@ pub async fn in_force(
     }
     let settle = move |store: &Connection| settle(store, &server, &configured, &offered, now);
     let in_force = bus.store.write("texts of an MCP server", Sync::Now, settle).await?;
-    bus.outbox.up();
+    bus.outbox.notify();
     Ok(in_force)
 }
 
@@ -235,7 +237,7 @@ impl ChangedTexts {
         let text = replies::mcp_texts_changed(server, (!is_long).then_some(&*changes));
         let says = CommandId::Trust.line(format_args!("#{} mcp:{server}", hash_of(&self.offered)));
         let choices = vec![Choice { label: replies::ACCEPT_MCP_TEXTS.to_owned(), says }];
-        let question = Question::new(text, choices, Entitled::Owner);
+        let question = Question::new(text, choices, AllowedPressers::Owner);
         file.into_iter().chain([Body::Choice(question)]).collect()
     }
 

@@ -11,7 +11,7 @@ use crate::store::StoreError;
 use crate::trust::acts::tool_role;
 use crate::types::message::{ChannelName, ChatKind, SenderId};
 use crate::types::session::{Call, Session, Step};
-use crate::types::source::{Parts, Source};
+use crate::types::source::{Source, SourcedText};
 use crate::workspace::{Audience, WorkspacePath};
 
 /// The source of the newest untrusted content.
@@ -156,7 +156,7 @@ impl TaintReader {
             |call: &&Call| call.sources.iter().any(|source| is_untrusted(source, self.audience));
         let by_call = step.calls.iter().rev().find(untrusted);
         by_call.map(|call| Taint::Tool(call.tool.clone())).or_else(|| {
-            let parts = step.input.iter().flat_map(Parts::iter);
+            let parts = step.input.iter().flat_map(SourcedText::iter);
             let taints: Vec<_> =
                 parts.filter_map(|part| self.of_input_source(part.source)).collect();
             let said = taints.iter().find(|taint| **taint == Taint::Said);

@@ -28,7 +28,7 @@ use crate::turn::job_commands::refused_commands;
 use crate::turn::services::TurnServices;
 use crate::turn::{prompt, suspension};
 use crate::types::commands::CommandId;
-use crate::types::message::{Body, Choice, Entitled, Question};
+use crate::types::message::{AllowedPressers, Body, Choice, Question};
 use crate::types::session::{Call, CallOutcome, Intent, TurnId};
 use crate::types::source::Source;
 use crate::types::untrusted;
@@ -373,7 +373,7 @@ fn show_own_words(calling: &CallContext<'_>, path: &str) -> Option<Effect> {
     let text = calling.own_words.as_ref()?;
     let id = calling.call.id;
     let undo = Choice { label: replies::UNDO_IT.to_owned(), says: CommandId::Undo.line(id) };
-    let who = Entitled::Only(calling.person.id.clone());
+    let who = AllowedPressers::Only(calling.person.id.clone());
     let text = replies::kept_own_words(path, text, id);
     let question = Question::new(text, vec![undo], who);
     Some(Effect::Say { to: calling.at.clone(), body: Body::Choice(question) })
@@ -428,9 +428,9 @@ async fn end(
     let queues = !call_end.effects.is_empty();
     let (outcome, sources) = commits::call_ends(&services.bus.store, turn, call_end).await?;
     if queues {
-        services.bus.outbox.up();
-        services.bus.inbox.up();
-        services.bus.jobs.up();
+        services.bus.outbox.notify();
+        services.bus.inbox.notify();
+        services.bus.jobs.notify();
     }
     Ok(CallResult { outcome, sources, changed: None })
 }

@@ -69,7 +69,7 @@ pub(crate) async fn suspend_to_ask(
     bodies: impl FnOnce(&[AskId]) -> Vec<Body> + Send + 'static,
 ) -> Result<Option<MessageId>, CommitError> {
     guarded(store, "suspended", Sync::Now, turn, move |store| {
-        asked.iter().try_for_each(|ask| transcript::call_waits(store, ask.call))?;
+        asked.iter().try_for_each(|ask| transcript::mark_call_waiting(store, ask.call))?;
         asks::put(store, &asked, bodies)?;
         if let Some(at) = notify {
             outbox::put(store, &at, None, replies::ASKED_ELSEWHERE)?;
@@ -126,7 +126,8 @@ pub(crate) async fn answer(
         let message = jobs::conversation_ended(store, turn, &end)?;
         let draft = transcript::draft(store, turn)?.filter(|_| end.over_draft);
         let Some(message) = &message else { return Ok(draft) };
-        let id = outbox::put_over(store, to, end.reply_to.as_ref(), draft.as_ref(), message)?;
+        let id =
+            outbox::put_replacement(store, to, end.reply_to.as_ref(), draft.as_ref(), message)?;
         outbox::note_question(store, id, question.as_ref())?;
         for file in end.files {
             outbox::put_body(store, to, &Body::File(file))?;
@@ -157,7 +158,7 @@ pub(crate) async fn notes_begin(
         let turn = transcript::begin_turn(store, session, &sender, None, &charge.provider)?;
         transcript::set_silent(store, turn)?;
         transcript::put_step(store, turn, 0, &step)?;
-        ledger::enter(store, turn, &charge)?;
+        ledger::add_charge(store, turn, &charge)?;
         Ok(Some((turn, transcript::plan_calls(store, turn, 0, calls)?)))
     };
     store.write("notes", Sync::Later, begin).await?.ok_or(CommitError::Ended)
@@ -177,7 +178,7 @@ pub(crate) async fn no_notes(
         let turn = transcript::begin_turn(store, session, &sender, None, &charge.provider)?;
         transcript::set_silent(store, turn)?;
         transcript::end_turn(store, turn, TurnOutcome::Silent)?;
-        ledger::enter(store, turn, &charge)?;
+        ledger::add_charge(store, turn, &charge)?;
         Ok(Some(turn))
     };
     store.write("no notes", Sync::Later, note).await?.ok_or(CommitError::Ended)

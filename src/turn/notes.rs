@@ -38,7 +38,7 @@ use crate::turn::{calls, compaction, prompt};
 use crate::types::message::Sender;
 use crate::types::origin::Origin;
 use crate::types::session::{Call, Session, Step, Turn, TurnId, TurnOutcome};
-use crate::types::source::{Parts, Source};
+use crate::types::source::{Source, SourcedText};
 use crate::workspace::Audience;
 
 /// The tools that can be called. The prompt has all tools, because they are at the beginning of the provider's cache.
@@ -94,13 +94,13 @@ async fn take_notes(
     persona_for(&turns.services, &turns.config.personas, at, who).await?.enter(&mut session);
     let provider = turns.models.for_session(&session);
     let id = session.id;
-    let query = move |store: &_| transcript::said_since_notes(store, id);
+    let query = move |store: &_| transcript::bytes_since_notes(store, id);
     let new_tokens = turns.services.bus.store.read(query).await? / BYTES_A_TOKEN;
     let context_window = session.estimate.context_window(provider.context_window());
     if !may_note(&session) || new_tokens < tokens::percent(context_window, NOTES_PERCENT) {
         return Ok(Some(session));
     }
-    let input = Parts::of(Source::Program, prompt::TAKE_NOTES);
+    let input = SourcedText::of(Source::Program, prompt::TAKE_NOTES);
     let input = Step { input: Some(input), ..Step::default() };
     // Notes from untrusted content would not be reviewed, and later conversations would trust them.
     let is_tainted = taint::of(&turns.services.bus, &session, role).await?.is_some();

@@ -225,7 +225,7 @@ impl Drafter<'_> {
         }
         let message = Outbound {
             id: DeliveryId(0),
-            part: 0,
+            chunk_index: 0,
             to: self.to.clone(),
             reply_to: current.reply_to,
             overtakes: false,

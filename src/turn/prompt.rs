@@ -18,7 +18,7 @@ use crate::trust::permission::PermissionReason;
 use crate::types::message::ChannelName;
 use crate::types::origin::TaskKind;
 use crate::types::session::{Finish, FrozenContext};
-use crate::types::source::{Parts, Source};
+use crate::types::source::{Source, SourcedText};
 use crate::types::untrusted;
 use crate::workspace::WorkspacePath;
 
@@ -145,10 +145,10 @@ pub(crate) fn task_system(identity: &str, instructions: &str) -> Vec<String> {
 }
 
 /// Returns the note in a conversation to which the heartbeat has sent a message.
-pub(crate) fn heartbeat_note(tainted: bool) -> Parts {
+pub(crate) fn heartbeat_note(tainted: bool) -> SourcedText {
     let read = if tainted { format!(" It {}.", untrusted::HAS_READ) } else { String::new() };
     let source = Source::Task { kind: TaskKind::Heartbeat, number: None, read_others: tainted };
-    Parts::of(
+    SourcedText::of(
         source,
         format!(
             "[Your heartbeat looked after HEARTBEAT.md; what it had to say was sent here as it stands below.{read}]"
@@ -171,11 +171,16 @@ pub(crate) fn too_many_subagents(most: usize) -> String {
 const TASK_CHARS_MAX: usize = 300;
 
 /// Returns the note for a model about the end of a subagent that it has started. The result follows as its own answer.
-pub(crate) fn subagent_ended(id: SubagentId, task: &str, went_well: bool, tainted: bool) -> Parts {
+pub(crate) fn subagent_ended(
+    id: SubagentId,
+    task: &str,
+    went_well: bool,
+    tainted: bool,
+) -> SourcedText {
     let read = if tainted { format!(" It {}.", untrusted::HAS_READ) } else { String::new() };
     let ended = if went_well { "is done; its result was" } else { "did not get it done; why was" };
     let task = bare(task);
-    Parts::of(
+    SourcedText::of(
         subagent(id, tainted),
         format!(
             "[Subagent {id}, to which you have handed the task “{task}”, {ended} sent here as it stands below.{read}]"

@@ -15,7 +15,7 @@ use crate::short_text::{one_line, shortened};
 use crate::tasks::schedule::{self, Job};
 use crate::trust::taint;
 use crate::types::message::{Address, ChatKind, SenderId};
-use crate::types::source::{Parts, Source};
+use crate::types::source::{Source, SourcedText};
 use crate::workspace::Audience;
 
 /// Maximum length in tokens: a few lines, of which most conversations need none.
@@ -64,7 +64,7 @@ pub(crate) fn text(
     facts: &[Fact],
     audience: Audience,
     now: DateTime<Tz>,
-) -> Option<Parts> {
+) -> Option<SourcedText> {
     let mut lines = SnapshotLines::default();
     for job in &upcoming.jobs {
         let Some(next) = job.next else { continue };
@@ -125,11 +125,11 @@ impl SnapshotLines {
         self.of_kind = 0;
     }
 
-    fn text(self) -> Option<Parts> {
+    fn text(self) -> Option<SourcedText> {
         if self.shown.is_empty() {
             return None;
         }
-        let mut text = Parts::default();
+        let mut text = SourcedText::default();
         text.push_program("As this conversation begins:\n");
         text.push(Source::Memory, self.shown.join("\n"));
         if self.untrusted > 0 {

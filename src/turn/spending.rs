@@ -149,7 +149,7 @@ impl Spending {
             } else {
                 let (scope, period) = (state.scope.key(), state.period.as_str());
                 let key = format!("budget {scope} {period} {}", state.since.timestamp());
-                notices::tell_owner(bus, key, warning).await?;
+                notices::notify_owner(bus, key, warning).await?;
             }
         }
         Ok(own_warning)

@@ -18,7 +18,7 @@ use crate::turn::commits;
 use crate::turn::facts::{EditedFile, shown_in_file, write_file};
 use crate::turn::services::TurnServices;
 use crate::types::commands::CommandId;
-use crate::types::message::{Body, ChatKind, Choice, Entitled, Question};
+use crate::types::message::{AllowedPressers, Body, ChatKind, Choice, Question};
 use crate::workspace::{FileScope, Hash};
 
 /// The first argument of the command.
@@ -134,7 +134,7 @@ fn question(control: &WaitingMessage, edited: &EditedFacts) -> Question {
             choice(replies::KEEP_EDITS, &format!("{YES} {}", edited.digest)),
             choice(replies::DROP_EDITS, NO),
         ],
-        Entitled::Only(control.sender().id.clone()),
+        AllowedPressers::Only(control.sender().id.clone()),
     )
 }
 

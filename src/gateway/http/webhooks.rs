@@ -15,7 +15,7 @@ use super::access::{bearer, is_same, shown_name};
 use super::guard::{PathParts, read_body};
 use super::refusal::HttpRefusal;
 use super::state::HttpGateway;
-use crate::channels::web::logins::{hashed, unique};
+use crate::channels::web::logins::{sha256_hex, unique};
 use crate::gateway::config::{Webhook, WebhookAction, WebhookProof};
 use crate::gateway::template::{Template, TemplatePart};
 use crate::people::{self, LOCAL, Role};
@@ -95,9 +95,9 @@ async fn accept(
     let body = String::from_utf8_lossy(&body);
     let key = match &hook.proof {
         // No signature covers the header: a call could be replayed with another key in it.
-        WebhookProof::Signature(_) => hashed(&body),
+        WebhookProof::Signature(_) => sha256_hex(&body),
         WebhookProof::Token(_) => match text_header(&headers, "idempotency-key") {
-            Some(key) => hashed(key),
+            Some(key) => sha256_hex(key),
             None => unique(),
         },
     };
@@ -178,7 +178,7 @@ async fn publish(
     match bus.store.write("webhook", Sync::Now, take_webhook_call).await? {
         None => refused(StatusCode::FORBIDDEN, "its person no longer has access".to_owned()),
         Some(HookedOutcome::Accepted) => {
-            bus.jobs.up();
+            bus.jobs.notify();
             Ok(StatusCode::ACCEPTED)
         }
         Some(HookedOutcome::Repeated) => Ok(StatusCode::OK),

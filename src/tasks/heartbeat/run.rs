@@ -24,7 +24,7 @@ use crate::tasks::table::{self, Details, NewTask, RunningTask, TaskResult, TaskR
 use crate::types::message::{Address, Cause, ChannelName, ChatKind, Sender, SenderId};
 use crate::types::origin::{Origin, TaskId, TaskKind};
 use crate::types::session::{SessionId, Settings, TurnId};
-use crate::types::source::Parts;
+use crate::types::source::SourcedText;
 
 /// The states of heartbeat runs that ended successfully, for SQL.
 pub(super) const WORKED: &str = "'done', 'silent', 'repeated'";
@@ -100,7 +100,7 @@ pub(super) struct NewHeartbeatRun {
 pub(super) fn begin(
     store: &Connection,
     new: NewHeartbeatRun,
-    text: &Parts,
+    text: &SourcedText,
     tainted: bool,
     now: DateTime<Utc>,
 ) -> rusqlite::Result<bool> {

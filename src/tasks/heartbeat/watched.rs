@@ -2,7 +2,7 @@
 
 use crate::tasks::heartbeat::context::HeartbeatContext;
 use crate::types::origin::TaskKind;
-use crate::types::source::{Parts, Source};
+use crate::types::source::{Source, SourcedText};
 use crate::workspace::snapshot::{FILE_CHARS_MAX, cut_middle};
 use crate::workspace::{FileError, Workspace, WorkspacePath};
 
@@ -80,8 +80,8 @@ const RAN: &str = "\n\nJobs that ran since the last heartbeat:\n- ";
 const TOLD: &str = "\n\nWhat you have told them lately:\n- ";
 
 /// Returns the assignment of a heartbeat run.
-pub(super) fn task(watched: &str, notes: &str, surroundings: &HeartbeatContext) -> Parts {
-    let mut text = Parts::of(Source::Program, format!("{FILE}:\n"));
+pub(super) fn task(watched: &str, notes: &str, surroundings: &HeartbeatContext) -> SourcedText {
+    let mut text = SourcedText::of(Source::Program, format!("{FILE}:\n"));
     text.push(Source::File { path: FILE.to_owned() }, watched);
     let HeartbeatContext { plan, ran, told, tainted, .. } = surroundings;
     let (plan, ran, told) =

@@ -11,7 +11,7 @@ use crate::short_text::one_line;
 use crate::tasks::schedule::run::Run;
 use crate::types::message::Sender;
 use crate::types::origin::TaskKind;
-use crate::types::source::{Parts, Source};
+use crate::types::source::{Source, SourcedText};
 use crate::types::untrusted;
 
 /// Maximum length of a job's text in a note, in characters.
@@ -73,14 +73,14 @@ pub(super) fn note_printed(
 /// The result of a run, as it is kept apart. Its name has the job's text if that is trusted.
 fn untrusted_result<'a>(run: &Run, at: DateTime<Tz>, text: &'a str) -> UntrustedResult<'a> {
     let id = run.job.id;
-    let mut name = Parts::of(Source::Program, format!("job {id}"));
+    let mut name = SourcedText::of(Source::Program, format!("job {id}"));
     if !run.job.brief.tainted {
         name.push(source(run, false), format!(" (“{}”)", about(run)));
     }
     UntrustedResult { name, at, input: input(run, true), text }
 }
 
-fn input(run: &Run, tainted: bool) -> Parts {
+fn input(run: &Run, tainted: bool) -> SourcedText {
     let read = match tainted {
         true => format!(" Whoever worked on it {}.", untrusted::HAS_READ),
         false => String::new(),
@@ -89,7 +89,7 @@ fn input(run: &Run, tainted: bool) -> Parts {
     let input = format!(
         "[Job {id} (“{about}”) was due; what came of it was sent here as it stands below.{read}]"
     );
-    Parts::of(source(run, tainted), input)
+    SourcedText::of(source(run, tainted), input)
 }
 
 fn source(run: &Run, read_others: bool) -> Source {

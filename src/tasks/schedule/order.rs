@@ -6,8 +6,8 @@ use chrono_tz::Tz;
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
-use crate::conversation::ledger::LOOKS_BACK;
-use crate::conversation::ledger::sums::{LedgerPart, spent_since};
+use crate::conversation::ledger::USAGE_PERIOD;
+use crate::conversation::ledger::sums::{LedgerFilter, spent_since};
 use crate::replies::{self, JobShown, ListedRun, RunWords, time_relative_to};
 use crate::tasks::schedule::cost::expected_cost;
 use crate::tasks::schedule::job::{self, Job, JobDefinition, JobId, JobScope, JobState, Missed};
@@ -117,8 +117,8 @@ pub fn handle(
         JobOrder::List => {
             let jobs = job::list(store, whose)?;
             let show_with_cost = |job: &Job| {
-                let part = LedgerPart::Job(job.id.0);
-                let cost = spent_since(store, part, now - LOOKS_BACK)?.cost;
+                let part = LedgerFilter::Job(job.id.0);
+                let cost = spent_since(store, part, now - USAGE_PERIOD)?.cost;
                 let cost = (cost.0 > 0).then(|| cost.to_string());
                 let expected = expected_cost(store, job, now)?;
                 let expected = expected.map(|cost| replies::job_expected(cost.run.0, cost.month.0));

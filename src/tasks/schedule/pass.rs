@@ -12,7 +12,7 @@ use rusqlite::Connection;
 use crate::bus::outbox;
 use crate::people::{self, People, Role};
 use crate::replies;
-use crate::store::apart;
+use crate::store::in_savepoint;
 use crate::tasks::ended::TaskOutcome;
 use crate::tasks::schedule::command::Commands;
 use crate::tasks::schedule::doing;
@@ -154,7 +154,7 @@ pub fn pass(
     inputs: &PassInputs,
 ) -> rusqlite::Result<PassResult> {
     for (run, ended) in run::stray(store)? {
-        let settled = apart(store, || settle(store, &run, ended, None, now))?;
+        let settled = in_savepoint(store, || settle(store, &run, ended, None, now))?;
         settled.or_else(|why| give_up(store, run.job.id, &why, now))?;
     }
     let DueJobs { jobs, mut illegible, quiet_until } = inputs.due(store, now)?;
@@ -173,7 +173,7 @@ pub fn pass(
         if !may_begin(job, &working) {
             continue;
         }
-        match apart(store, || claim(store, job, &due, now, inputs))? {
+        match in_savepoint(store, || claim(store, job, &due, now, inputs))? {
             Ok(false) => {}
             Ok(true) => {
                 claimed += 1;

@@ -80,7 +80,7 @@ impl Background for JobRun {
             };
             outbox::put(store, &run.job.brief.to, None, &message)?;
             if let Some(turn) = end.turn {
-                let (sender, provider) = transcript::who_answers_whom(store, turn)?;
+                let (sender, provider) = transcript::sender_and_provider(store, turn)?;
                 let (sender, provider, tainted) = (&sender, &*provider, end.tainted);
                 let text = RunText { sender, provider, words: result, tainted, at: now };
                 schedule::note(store, &run, &text)?;

@@ -23,7 +23,7 @@ use crate::turn::services::TurnServices;
 use crate::types::message::{Address, SenderId};
 use crate::types::origin::{Origin, TaskId};
 use crate::types::session::{SessionId, Step, TurnId};
-use crate::types::source::{Parts, Source};
+use crate::types::source::{Source, SourcedText};
 use crate::workspace::Audience;
 
 /// Maximum tokens of a background task, input and output: enough for a long task, and a limit for a runaway.
@@ -195,10 +195,11 @@ impl<'a> TaskEnd<'a> {
     pub(super) fn untrusted<'t>(
         &self,
         name: &str,
-        input: &Parts,
+        input: &SourcedText,
         text: &'t str,
     ) -> Option<UntrustedResult<'t>> {
-        let (name, at) = (Parts::of(Source::Program, name), Utc::now().with_timezone(&self.zone));
+        let (name, at) =
+            (SourcedText::of(Source::Program, name), Utc::now().with_timezone(&self.zone));
         let input = input.clone();
         self.tainted.then_some(UntrustedResult { name, at, input, text })
     }
@@ -211,7 +212,7 @@ impl<'a> TaskEnd<'a> {
 
 /// The end of a task, as the model of a conversation is told of it.
 pub(super) struct TaskNote<'a> {
-    pub(super) input: Parts,
+    pub(super) input: SourcedText,
     /// It stands as the model's own words.
     pub(super) said: String,
     /// The result, if its model has read untrusted content.
@@ -226,7 +227,7 @@ pub(super) fn add_turn(
     note: TaskNote<'_>,
 ) -> rusqlite::Result<()> {
     let TaskNote { input, said, untrusted } = note;
-    let (sender, provider) = transcript::who_answers_whom(store, task_turn)?;
+    let (sender, provider) = transcript::sender_and_provider(store, task_turn)?;
     let note = Note { sender: &sender, provider: &provider, input, said };
     match &untrusted {
         Some(result) => delivered::note(store, session, &note, result),

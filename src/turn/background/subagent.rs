@@ -76,7 +76,7 @@ impl Background for Subagent {
             let outcome =
                 if went_well { CallOutcome::Done(text) } else { CallOutcome::Failed(text) };
             let sources = [prompt::subagent(id, end.tainted)];
-            transcript::call_ended(store, subagent.call, &outcome, &sources)?;
+            transcript::end_call(store, subagent.call, &outcome, &sources)?;
             return transcript::resume_call(store, subagent.turn);
         }
         // The next turn of the conversation sees the result, if the conversation is still open.

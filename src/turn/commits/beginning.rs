@@ -53,13 +53,13 @@ pub(crate) async fn start(
     beginning: TurnBeginning,
 ) -> Result<(SessionId, TurnId), CommitError> {
     let begin = move |store: &Connection| {
-        if !journal::wait(store, &beginning.rows)? {
+        if !journal::still_wait(store, &beginning.rows)? {
             return Ok(None);
         }
         let session = transcript::open_or_begin(store, &beginning.origin, beginning.chat_kind)?;
         let TurnBeginning { sender, reply_to, provider, .. } = &beginning;
         let turn = transcript::begin_turn(store, session, sender, reply_to.as_ref(), provider)?;
-        journal::take(store, &beginning.rows, turn)?;
+        journal::move_into_turn(store, &beginning.rows, turn)?;
         proposals::decide(store, &beginning.rows)?;
         let rows: Vec<_> = beginning.rows.iter().map(|row| row.id).collect();
         tasks::turn_begun(store, &rows, turn)?;

@@ -20,7 +20,7 @@ use crate::turn::error::CommitError;
 use crate::turn::prompt;
 use crate::types::commands::CommandId;
 use crate::types::job_verb::JobVerb;
-use crate::types::message::{Body, Choice, Entitled, Question, SenderId};
+use crate::types::message::{AllowedPressers, Body, Choice, Question, SenderId};
 use crate::types::origin::TaskKind;
 use crate::types::session::{Call, CallId, CallOutcome, FileUndo, Intent, TurnId};
 use crate::types::source::Source;
@@ -45,7 +45,7 @@ pub(crate) async fn call_starts(
 ) -> Result<(), CommitError> {
     guarded(store, "call starts", Sync::Now, turn, move |store| {
         let CallStart { call, intent, undo, result, sources } = start;
-        transcript::call_runs(store, call, &intent, &result, &sources)?;
+        transcript::mark_call_running(store, call, &intent, &result, &sources)?;
         transcript::set_undo(store, call, undo.as_ref())
     })
     .await
@@ -82,7 +82,7 @@ fn keep_reminder(
             label: replies::UNDO_IT.to_owned(),
             says: CommandId::Jobs.line(format_args!("{} {id}", JobVerb::Remove.name())),
         };
-        let who = Entitled::Only(who);
+        let who = AllowedPressers::Only(who);
         let question = Question::new(text, vec![undo], who);
         outbox::put_body(store, &brief.to, &Body::Choice(question))?;
     }
@@ -135,8 +135,8 @@ pub(crate) async fn call_ends(
                 }
             }
         }
-        transcript::call_began(store, end.call, end.began)?;
-        transcript::call_ended(store, end.call, &outcome, &sources)?;
+        transcript::set_call_start(store, end.call, end.began)?;
+        transcript::end_call(store, end.call, &outcome, &sources)?;
         Ok((outcome, sources))
     })
     .await

@@ -8,7 +8,7 @@ use crate::bus::outbox;
 use crate::conversation::asks::{self, Ask};
 use crate::conversation::transcript::{self, UnreadableTurn, end_turn_alone};
 use crate::replies;
-use crate::store::{Store, StoreError, Sync, apart};
+use crate::store::{Store, StoreError, Sync, in_savepoint};
 use crate::turn::background;
 use crate::turn::commits::guarded::guarded;
 use crate::turn::commits::jobs;
@@ -62,10 +62,10 @@ pub(crate) async fn failed_ask(
             why,
             "Closed a question of a turn, because it fails each time"
         );
-        if !asks::set_aside(store, &ask, &why)? {
+        if !asks::close_unreadable(store, &ask, &why)? {
             return Ok(None);
         }
-        let closed = apart(store, || {
+        let closed = in_savepoint(store, || {
             outbox::close_question(store, ask.delivery, replies::NO_LONGER_NEEDED)
         })?;
         if let Err(why) = closed {
@@ -84,7 +84,7 @@ fn end_asking_turn(store: &Connection, ask: &Ask) -> rusqlite::Result<Option<Ori
         Some(Ok(turn)) => (turn.origin, turn.reply_to),
         Some(Err(turn)) => (turn.origin, turn.reply_to),
     };
-    let ended = apart(store, || match &origin {
+    let ended = in_savepoint(store, || match &origin {
         Origin::Task { .. } => background::give_up(store, turn, &origin),
         Origin::Chat(_) => {
             transcript::end_turn(store, turn, TurnOutcome::Failed)?;
@@ -95,7 +95,7 @@ fn end_asking_turn(store: &Connection, ask: &Ask) -> rusqlite::Result<Option<Ori
     if let Err(why) = &ended {
         tracing::error!(turn = turn.0, why, "Ended a turn without its consequences");
         end_turn_alone(store, turn, TurnOutcome::Failed)?;
-        drop(apart(store, || journal::settle_turn(store, turn, InboundOutcome::Refused))?);
+        drop(in_savepoint(store, || journal::settle_turn(store, turn, InboundOutcome::Refused))?);
     }
     match (&origin, ended) {
         // The end of the task has notified its people.
@@ -127,7 +127,7 @@ pub(crate) async fn unreadable_turn(
     let turn = unreadable.turn;
     tracing::error!(turn = turn.0, why = unreadable.why, "Cannot read a turn, ended it");
     guarded(store, "unreadable", Sync::Now, turn, move |store| {
-        transcript::keep_turn(store, &unreadable)?;
+        transcript::store_unreadable_turn(store, &unreadable)?;
         let Origin::Chat(at) = &unreadable.origin else {
             return background::give_up(store, turn, &unreadable.origin);
         };

@@ -74,7 +74,7 @@ impl CompactionCommit {
 
 fn enter_spent(store: &Connection, spent: &SpentOn) -> rusqlite::Result<()> {
     let (turn, charge) = spent;
-    ledger::enter_spent(store, *turn, charge)
+    ledger::add_nonzero_charge(store, *turn, charge)
 }
 
 /// Commits a compaction by the turn that needs it. Returns false if the session has changed.

@@ -40,10 +40,10 @@ pub(crate) async fn awaits(
         let delegating_call = delegating(store, turn, call)?;
         if subagents::begin(store, delegating_call, &task)?.is_none() {
             let outcome = CallOutcome::Failed(prompt::too_many_subagents(AT_ONCE_MAX));
-            transcript::call_ended(store, call, &outcome, &[])?;
+            transcript::end_call(store, call, &outcome, &[])?;
             return Ok((outcome, None));
         }
-        transcript::call_waits(store, call)?;
+        transcript::mark_call_waiting(store, call)?;
         transcript::suspend(store, turn)?;
         let draft = transcript::draft(store, turn)?;
         transcript::set_draft(store, turn, None)?;

@@ -15,7 +15,7 @@ pub(super) async fn guarded<T: Send + 'static>(
     turn: TurnId,
     work: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
 ) -> Result<T, CommitError> {
-    let check = move |store: &Connection| match transcript::runs(store, turn)? {
+    let check = move |store: &Connection| match transcript::is_running(store, turn)? {
         true => work(store).map(Some),
         false => Ok(None),
     };

@@ -79,7 +79,7 @@ fn stop_run(store: &Connection, run: &Run) -> rusqlite::Result<()> {
     }
     if let Some(turn) = run.turn {
         delegated::stop_awaited(store, turn)?;
-        if transcript::runs(store, turn)? {
+        if transcript::is_running(store, turn)? {
             transcript::end_turn(store, turn, TurnOutcome::Stopped)?;
         }
         journal::settle_turn(store, turn, InboundOutcome::Stopped)?;

@@ -8,7 +8,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::bus::journal::{InboundOutcome, WaitingMessage};
 use crate::conversation::ledger::{CallCause, Payer};
-use crate::conversation::transcript::{self, Unfinished};
+use crate::conversation::transcript::{self, UnfinishedTurn};
 use crate::conversation::{plans, tokens};
 use crate::people::{People, Role};
 use crate::provider::{Attempts, Usage};
@@ -42,7 +42,7 @@ pub(crate) enum TurnStart {
     /// Waiting messages of one person at one address; never empty.
     New(Vec<WaitingMessage>),
     /// An unfinished turn, and what its person has said while it waited for a model.
-    Resume(Box<Unfinished>, Vec<WaitingMessage>),
+    Resume(Box<UnfinishedTurn>, Vec<WaitingMessage>),
 }
 
 /// The state of the store at the beginning of a turn.
@@ -70,7 +70,7 @@ pub(crate) async fn run(
     begin: TurnStart,
     handles: TurnHandles,
 ) -> Result<Option<Session>, TurnError> {
-    let _about_to_write = turns.services.bus.store.about_to_write();
+    let _announced_writer = turns.services.bus.store.announce_writer();
     let begun = match begin {
         TurnStart::New(rows) => ActiveTurn::start(turns, session, rows, handles).await?,
         TurnStart::Resume(unfinished, _) => ActiveTurn::resume(turns, *unfinished, handles).await?,
@@ -155,7 +155,7 @@ impl<'a> ActiveTurn<'a> {
         };
         let at = beginning.origin.chat().cloned();
         let (id, turn) = commits::start(&turns.services.bus.store, beginning).await?;
-        at.iter().for_each(|at| turns.services.bus.overheard.shown(at, overheard));
+        at.iter().for_each(|at| turns.services.bus.overheard.remove_shown(at, overheard));
         session.id = id;
         session.frozen = Some(frozen);
         session.turns.push(Turn {

@@ -46,7 +46,8 @@ impl ActiveTurn<'_> {
     pub(super) fn brief_estimate(&self) -> u64 {
         let sees = self.provider.sees();
         let summary = self.shown_summary();
-        let conversation_tokens = tokens::said_tokens(summary.as_deref(), self.shown_turns(), sees);
+        let conversation_tokens =
+            tokens::conversation_tokens(summary.as_deref(), self.shown_turns(), sees);
         tokens::fixed_tokens(&self.system, None) + self.tools_tokens + conversation_tokens
     }
 }

@@ -70,7 +70,7 @@ impl ActiveTurn<'_> {
         let (name, LearnedWindow { given, is_set, tokens }) = (self.provider.name(), window);
         let message = replies::window_learned(name, tokens, given, is_set);
         let key = format!("window {name} {tokens}");
-        Ok(notices::tell_owner(&self.turns.services.bus, key, message).await?)
+        Ok(notices::notify_owner(&self.turns.services.bus, key, message).await?)
     }
 
     /// Shortens a prompt that was too long for the model. Returns false if nothing can be left out.
@@ -81,7 +81,7 @@ impl ActiveTurn<'_> {
         let used = self.used();
         // A context window that the model has reported is trusted.
         if self.provider.learned_window().is_none() || used <= self.provider.context_window() {
-            self.session.estimate.too_much(used, self.provider.context_window());
+            self.session.estimate.lower_ceiling(used, self.provider.context_window());
         }
         let shortened = self.shorten(1, 1).await?;
         let whole = KeptWhole::least(compaction::WHOLE_TURNS_MIN + 1 - times);

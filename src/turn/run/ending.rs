@@ -20,7 +20,7 @@ use crate::turn::run::active::ActiveTurn;
 use crate::turn::run::bounds::ReachedLimit;
 use crate::types::event::EventKind;
 use crate::types::session::{Session, TurnOutcome};
-use crate::types::source::{Parts, Source};
+use crate::types::source::{Source, SourcedText};
 
 /// Maximum time that an answer waits for a draft that is being sent, so that it can replace it: even a slow link
 /// answers by then. A draft that takes longer is deleted when it has arrived.
@@ -98,7 +98,7 @@ impl ActiveTurn<'_> {
         let ReachedLimit { note, words: explanation } = limit;
         self.pending.clear();
         self.invoked.clear();
-        let step = self.push_step(Some(Parts::of(Source::Program, note)), Vec::new());
+        let step = self.push_step(Some(SourcedText::of(Source::Program, note)), Vec::new());
         self.emit(|| EventKind::StepStart { step });
         match self.ask(false).await? {
             Ok(mut completion) if !completion.text.trim().is_empty() => {
@@ -127,7 +127,7 @@ impl ActiveTurn<'_> {
         let holds = end.is_quiet;
         commits::answer(&self.turns.services.bus.store, self.turn, None, end).await?;
         if holds {
-            self.turns.heartbeat.switched.up();
+            self.turns.heartbeat.switched.notify();
         }
         self.emit(|| EventKind::TurnEnd { silent: false });
         self.log_end(TurnOutcome::Failed);
@@ -166,7 +166,7 @@ impl ActiveTurn<'_> {
             commits::answer(&self.turns.services.bus.store, self.turn, last, end).await?;
         if is_held {
             // The heartbeat then wakes at the end of the quiet hours.
-            self.turns.heartbeat.switched.up();
+            self.turns.heartbeat.switched.notify();
         }
         self.erase(stale_draft);
         self.emit(|| EventKind::TurnEnd { silent });
@@ -174,7 +174,7 @@ impl ActiveTurn<'_> {
         self.current().ending = Some(ending);
         self.session.estimate.used = self.used();
         self.session.estimate.fixed = self.fixed_tokens + self.tools_tokens;
-        self.turns.services.bus.outbox.up();
+        self.turns.services.bus.outbox.notify();
         Ok(Some(self.session))
     }
 

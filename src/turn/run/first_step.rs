@@ -29,7 +29,7 @@ use crate::types::message::{Address, Cause, ChatKind, Inbound, OverheardLine};
 use crate::types::origin::Origin;
 use crate::types::persona::PersonaMemory;
 use crate::types::session::{FrozenContext, Plan, Session, Step};
-use crate::types::source::{Parts, Source};
+use crate::types::source::{Source, SourcedText};
 use crate::workspace::WorkspacePath;
 
 /// Maximum number of earlier messages that a new thread begins with.
@@ -60,7 +60,7 @@ pub(super) struct ToldAtFirst<'a> {
     pub(super) rows: &'a [WaitingMessage],
     pub(super) invoked: &'a InvokedSkills,
     /// Changes of the memory and the facts that the model does not know yet.
-    pub(super) changes: Vec<Parts>,
+    pub(super) changes: Vec<SourcedText>,
     /// The open plan of the conversation.
     pub(super) plan: Option<Plan>,
 }
@@ -78,7 +78,7 @@ pub(super) struct FirstStep {
 #[derive(Default)]
 struct Recalled {
     /// The text for the end of the prompt. None if nothing is recalled.
-    text: Option<Parts>,
+    text: Option<SourcedText>,
     /// Facts that are related to the messages.
     facts: Vec<FactId>,
 }
@@ -117,9 +117,9 @@ pub(super) async fn first_step(
 }
 
 /// Returns the open plan of the conversation, for the model.
-fn plan_text(plan: &Plan) -> Parts {
+fn plan_text(plan: &Plan) -> SourcedText {
     let source = Source::Plan { read_others: plan.tainted };
-    Parts::of(source, format!("Your plan, which you keep with `plan`:\n{plan}"))
+    SourcedText::of(source, format!("Your plan, which you keep with `plan`:\n{plan}"))
 }
 
 /// Returns the recalled passages for messages. A failed search returns none, and the turn goes on.
@@ -179,7 +179,7 @@ async fn search(
     });
     let facts = facts.collect();
     let shown = matching.into_iter().filter(|it| !is_seen(it) && says_more(it, &terms));
-    let (mut text, mut count) = (Parts::default(), 0);
+    let (mut text, mut count) = (SourcedText::default(), 0);
     let mut tokens_left = TOKENS_MAX;
     for passage in shown.take(RECALLED_MAX) {
         let passage_text = passage_words(passage, &terms, services.zone);
@@ -216,7 +216,7 @@ async fn background(
         return (Vec::new(), 0);
     };
     let overheard = &services.bus.overheard;
-    let lines = overheard.look(at);
+    let lines = overheard.lines(at);
     if !session.turns.is_empty() || at.thread.is_none() || !lines.is_empty() {
         let count = lines.len();
         return (lines, count);
@@ -227,7 +227,7 @@ async fn background(
     let seed = match history {
         Ok(Ok(Ok(history))) if !history.is_empty() => history,
         _ => {
-            let around = overheard.look(&Address { thread: None, ..at.clone() });
+            let around = overheard.lines(&Address { thread: None, ..at.clone() });
             around[around.len().saturating_sub(SEED_MAX)..].to_vec()
         }
     };

@@ -64,7 +64,7 @@ impl TurnPart {
     ) -> Result<Self, StoreError> {
         let query = move |store: &Connection| {
             let run = schedule::of_turn(store, turn)?;
-            Ok((run.map(|run| run.job.id.0), transcript::worked(store, turn)?))
+            Ok((run.map(|run| run.job.id.0), transcript::working_time(store, turn)?))
         };
         let (job, worked) = turns.services.bus.store.read(query).await?;
         Ok(Self {
@@ -96,7 +96,7 @@ impl TurnPart {
         let TaskLimits { people_at, steps_max, tokens_max, keeps_quiet } = limits;
         let query = move |store: &Connection| {
             let approved = kind.approved_call(store, number)?;
-            Ok((transcript::worked(store, turn)?, approved, kind.is_attended(store, number)?))
+            Ok((transcript::working_time(store, turn)?, approved, kind.is_attended(store, number)?))
         };
         let (worked, approved, is_attended) = turns.services.bus.store.read(query).await?;
         Ok(Some(Self {

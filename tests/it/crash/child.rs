@@ -23,7 +23,7 @@ use peacrab::provider::{
     ToolCall,
 };
 use peacrab::secret::Redactor;
-use peacrab::store::{Moment, Observer, Phase, StoreOptions};
+use peacrab::store::{CommitEvent, Observer, Phase, StoreOptions};
 use peacrab::tasks::schedule::Clock;
 use peacrab::tools::{self, AnyTool, McpTools, ToolSet};
 use peacrab::turn::services::ModelChoice;
@@ -214,7 +214,7 @@ fn clock() -> Clock {
 
 impl Kill {
     /// Ends the process at once, as a power cut would, with nothing cleaned up.
-    fn look(&self, moment: Moment<'_>) {
+    fn look(&self, moment: CommitEvent<'_>) {
         let here = match &self.at {
             At::Commit(commit) => moment.commit == *commit,
             At::Label(label) => moment.labels.contains(&label.as_str()),

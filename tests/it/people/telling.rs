@@ -11,7 +11,7 @@ use peacrab::trust::telling::is_agreed;
 use peacrab::types::message::{Address, ChatKind, DeliveryId, Press};
 use peacrab::types::origin::TaskKind;
 use peacrab::types::session::{Session, Step, Turn, TurnId};
-use peacrab::types::source::{Parts, Source};
+use peacrab::types::source::{Source, SourcedText};
 use serde_json::json;
 
 use crate::support::rig::{OTHER_USER, OWNER, Parts as RigParts, Rig, USER};
@@ -223,7 +223,7 @@ async fn what_the_config_has_approved_is_the_owners_to_allow_also_after_a_page()
 fn session(parts: &[(Source, &str)]) -> Session {
     let at = Address { channel: "home".into(), chat: "1".into(), thread: None };
     let mut session = Session::new(at, ChatKind::Private);
-    let mut input = Parts::default();
+    let mut input = SourcedText::default();
     parts.iter().for_each(|(source, text)| input.push(source.clone(), text));
     let step = Step { input: Some(input), ..Step::default() };
     let turn = |id, steps| Turn { id: TurnId(id), by: "7".into(), steps, ending: None };

@@ -81,7 +81,7 @@ async fn what_a_command_prints_is_sent_and_the_conversation_knows_of_it() {
     let told = scene.rig.model.last().transcript();
     assert!(told.contains("user: [Job 1 (“echo The tide is low.; pwd"), "{told}");
     // As data, and not in the model's own words.
-    let data = untrusted::BEGINS;
+    let data = untrusted::FIRST_LINE;
     assert!(told.contains(data) && told.contains("]\nThe tide is low.\n"), "{told}");
     assert!(told.contains(&format!("assistant: {}", replies::JOB_PRINTED)), "{told}");
     assert!(!told.contains(untrusted::HAS_READ), "{told}");
@@ -165,7 +165,7 @@ async fn a_check_saves_the_model_or_tells_it_what_it_found() {
     assert_eq!(scene.rig.hear("1").await, "Five crabs.");
     let told = scene.rig.model.last().transcript();
     let shown = told.split_once("\nwake up\n[The job's check printed:]\n").unwrap().1;
-    assert!(shown.starts_with(untrusted::BEGINS), "{told}");
+    assert!(shown.starts_with(untrusted::FIRST_LINE), "{told}");
     assert!(shown.contains("]\n{\"crabs\": 5}\n [Fri] fake\n[End "), "{told}");
     scene
         .rig
