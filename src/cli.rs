@@ -229,7 +229,7 @@ async fn list(on: &Invocation, command: CliCommand) -> anyhow::Result<()> {
         CliCommand::Skills { json } => {
             let surroundings = on.environment.surroundings();
             let workspace = Workspace::look(&home.join("workspace"), surroundings)?;
-            let words = if json { agent::skills_json } else { agent::skills_words };
+            let words = if json { agent::skills_json } else { agent::skills_text };
             let words = workspace.off_thread(words).await;
             if json { words } else { unescaped(&words) }
         }

@@ -190,7 +190,7 @@ pub async fn status(server: &ControlServer) -> Result<Status, StoreError> {
         channels: channel_statuses(server).await?,
         mcp: mcp.collect(),
         shell: server.agent.shell.clone(),
-        heartbeat: turns.heartbeat.words().await?,
+        heartbeat: turns.heartbeat.describe().await?,
     })
 }
 

@@ -15,7 +15,7 @@ use crate::people::{People, Role};
 use crate::replies::{self, WaitingCall};
 use crate::services::{Services, role_of};
 use crate::store::StoreError;
-use crate::tasks::later;
+use crate::tasks::deferred_report;
 use crate::tasks::subagents::{self, AT_ONCE_MAX};
 use crate::turn::{commits, prompt, suspension};
 use crate::types::commands::CommandId;
@@ -39,7 +39,7 @@ pub enum ApprovalVerdict {
     /// Asks about each of these calls in a message of its own.
     Each(AskId),
     /// Decides about deferred calls, which nobody could be asked about.
-    Later(LaterVerdict),
+    Later(DeferredVerdict),
     /// Revokes the permanent permission of a tool.
     Revoke(String),
     List,
@@ -61,7 +61,7 @@ impl ApprovalVerdict {
     pub(crate) fn approve<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<Self> {
         let Some(ask) = words.next() else { return Some(Self::List) };
         if ask.eq_ignore_ascii_case(LATER) {
-            return LaterVerdict::parse(words, true).map(Self::Later);
+            return DeferredVerdict::parse(words, true).map(Self::Later);
         }
         let ask = ask.trim_start_matches('#').parse().map(AskId).ok()?;
         match words.next().map(str::to_ascii_lowercase).as_deref() {
@@ -77,7 +77,7 @@ impl ApprovalVerdict {
     pub(crate) fn deny<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<Self> {
         let target = words.next()?;
         if target.eq_ignore_ascii_case(LATER) {
-            return LaterVerdict::parse(words, false).map(Self::Later);
+            return DeferredVerdict::parse(words, false).map(Self::Later);
         }
         let all = words.next().is_some_and(|word| word.eq_ignore_ascii_case("all"));
         Some(match target.trim_start_matches('#').parse().map(AskId) {
@@ -93,14 +93,14 @@ const LATER: &str = "later";
 
 /// A decision about a deferred call, which nobody could be asked about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LaterVerdict {
+pub struct DeferredVerdict {
     id: DeferredId,
     /// True if it covers all calls that were shown together.
     all: bool,
     approve: bool,
 }
 
-impl LaterVerdict {
+impl DeferredVerdict {
     fn parse<'a>(mut words: impl Iterator<Item = &'a str>, approve: bool) -> Option<Self> {
         let id = words.next()?.trim_start_matches('#').parse().map(DeferredId).ok()?;
         match words.next().map(str::to_ascii_lowercase).as_deref() {
@@ -119,12 +119,12 @@ pub(crate) async fn handle(
 ) -> Result<(), StoreError> {
     let role = role_of(services, &control.inbound.from, control.sender()).await?;
     let Some(verdict) = verdict else {
-        return commits::handled(&services.bus.store, control, replies::APPROVE_USAGE.to_owned())
+        return commits::reply(&services.bus.store, control, replies::APPROVE_USAGE.to_owned())
             .await;
     };
     if !CommandId::Approve.spec().allows(role, control.inbound.chat_kind) {
         let reply = replies::NOT_YOURS_TO_APPROVE.to_owned();
-        return commits::handled(&services.bus.store, control, reply).await;
+        return commits::reply(&services.bus.store, control, reply).await;
     }
     let (sender, at) = (control.sender().clone(), control.inbound.from.clone());
     let judge = ApprovalJudge {
@@ -136,9 +136,9 @@ pub(crate) async fn handle(
         chat_kind: control.inbound.chat_kind,
     };
     let decide = move |store: &Connection| {
-        Ok(judge.decide(store, verdict)?.unwrap_or_else(RefusedVerdict::words))
+        Ok(judge.decide(store, verdict)?.unwrap_or_else(VerdictRefusal::words))
     };
-    commits::handled_with(&services.bus.store, control, decide).await?;
+    commits::apply_command(&services.bus.store, control, decide).await?;
     // An approved deferred call enters the journal as a message.
     services.bus.inbox.notify();
     Ok(())
@@ -146,14 +146,14 @@ pub(crate) async fn handle(
 
 /// The reason why a decision was not carried out, for its person.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RefusedVerdict {
+pub enum VerdictRefusal {
     /// Somebody else decides.
     NotTheirs(&'static str),
     /// The call cannot be decided in this way, or not any more.
     NotNow(String),
 }
 
-impl RefusedVerdict {
+impl VerdictRefusal {
     pub fn words(self) -> String {
         match self {
             Self::NotTheirs(reason) => reason.to_owned(),
@@ -179,7 +179,7 @@ impl ApprovalJudge {
         &self,
         store: &Connection,
         verdict: ApprovalVerdict,
-    ) -> rusqlite::Result<Result<String, RefusedVerdict>> {
+    ) -> rusqlite::Result<Result<String, VerdictRefusal>> {
         let call_refusal = verdict.ask().map(|ask| self.refusal_by_id(store, ask)).transpose()?;
         let is_theirs = match &verdict {
             ApprovalVerdict::Revoke(_) => self.is_entitled(),
@@ -193,9 +193,9 @@ impl ApprovalJudge {
             false => Some(replies::NOT_YOURS_TO_APPROVE),
         };
         if let Some(reason) = refusal {
-            return Ok(Err(RefusedVerdict::NotTheirs(reason)));
+            return Ok(Err(VerdictRefusal::NotTheirs(reason)));
         }
-        Ok(self.carry_out(store, verdict)?.map_err(RefusedVerdict::NotNow))
+        Ok(self.carry_out(store, verdict)?.map_err(VerdictRefusal::NotNow))
     }
 
     fn is_entitled(&self) -> bool {
@@ -338,7 +338,7 @@ impl ApprovalJudge {
     fn decide_later(
         &self,
         store: &Connection,
-        LaterVerdict { id, all, approve }: LaterVerdict,
+        DeferredVerdict { id, all, approve }: DeferredVerdict,
     ) -> rusqlite::Result<Result<String, String>> {
         let open = self.open_later(store, id)?;
         let is_decided = |(it, _): &(DeferredId, DeferredCall)| all || *it == id;
@@ -357,7 +357,7 @@ impl ApprovalJudge {
             }
         }
         if !rest.is_empty() {
-            outbox::put_body(store, &self.at, &later::rest(&rest))?;
+            outbox::put_body(store, &self.at, &deferred_report::ask_about_rest(&rest))?;
         }
         let tools: Vec<_> = tools.iter().map(String::as_str).collect();
         Ok(match (approve, has_room) {

@@ -21,7 +21,7 @@ use crate::types::message::SenderId;
 use crate::types::origin::Origin;
 use crate::types::session::CallOutcome;
 
-use super::{Agent, STORE_PAUSE, steering::FurtherParts};
+use super::{Agent, STORE_PAUSE, steering::PendingParts};
 use crate::turn::suspension::resume_call;
 
 /// The result of examining the waiting asks. Of several results, the last variant counts.
@@ -38,10 +38,10 @@ pub(crate) enum AskProgress {
 impl Agent {
     /// Resumes turns whose asks have expired, and turns whose question is answered by a waiting message,
     /// where something has changed.
-    pub(crate) async fn look_after_asks(&mut self, overdue: Vec<Ask>) -> AskProgress {
+    pub(crate) async fn settle_asks(&mut self, overdue: Vec<Ask>) -> AskProgress {
         let mut progress = AskProgress::Same;
         for ask in overdue {
-            if self.failing.rests(Item::Ask(ask.id)).is_some() {
+            if self.failing.remaining_pause(Item::Ask(ask.id)).is_some() {
                 progress = AskProgress::Failed;
                 continue;
             }
@@ -50,7 +50,7 @@ impl Agent {
         }
         for (ask, newest) in self.backlog.questions_with_messages() {
             let at = Origin::from(&ask.at);
-            if let Some(pause) = self.failing.rests(Item::Ask(ask.id)) {
+            if let Some(pause) = self.failing.remaining_pause(Item::Ask(ask.id)) {
                 self.backlog.look_again(&at, pause);
                 continue;
             }
@@ -75,7 +75,7 @@ impl Agent {
                 AskProgress::Settled
             }
             Err(error) => {
-                self.ask_failed(ask, &error).await;
+                self.handle_ask_failure(ask, &error).await;
                 AskProgress::Failed
             }
         }
@@ -131,13 +131,13 @@ impl Agent {
             move |store: &Connection| journal::ready_messages(store, &at, range, Some(&who));
         let rows = self.read(read_messages).await?;
         let Some(first) = rows.first() else { return Ok(false) };
-        match self.parts_to_come(&rows).await? {
-            FurtherParts::None => {}
-            FurtherParts::Within(pause) => {
+        match self.find_pending_parts(&rows).await? {
+            PendingParts::None => {}
+            PendingParts::Within(pause) => {
                 self.backlog.look_again(&ask.at.into(), pause);
                 return Ok(false);
             }
-            FurtherParts::Fetching => return Ok(false),
+            PendingParts::Fetching => return Ok(false),
         }
         let (sender, chat_kind) = (first.sender().clone(), first.inbound.chat_kind);
         let role = role_of(&self.services, &ask.at, &sender).await?;

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::Agent;
 use super::claim::Claim;
 use super::running::Running;
-use super::steering::FurtherParts;
+use super::steering::PendingParts;
 use super::work_queue::Person;
 use crate::bus::journal::{self, RowId, RowRange, WaitingMessage};
 use crate::conversation::settings::settings_for;
@@ -46,7 +46,7 @@ impl Agent {
             // Messages that were sent since the interruption join it first.
             return self.hand_over(origin).await;
         }
-        if let Some(pause) = self.failing.rests_at(origin) {
+        if let Some(pause) = self.failing.remaining_pause_at(origin) {
             self.backlog.hold_up(origin);
             self.backlog.look_again(origin, pause);
             return Ok(());
@@ -85,16 +85,17 @@ impl Agent {
             Ok((mode, journal::next(store, &at, rows, None)?))
         };
         let (mode, mut rows) = self.read(query).await?;
-        let is_apart = rows.first().is_some_and(|first| self.failing.is_apart(origin, first.id));
+        let is_apart =
+            rows.first().is_some_and(|first| self.failing.must_begin_alone(origin, first.id));
         match mode.unwrap_or(self.config.queue) {
             _ if is_apart => rows.truncate(first_message(&rows)),
             QueueMode::Followup => rows.truncate(first_message(&rows)),
             QueueMode::Steer | QueueMode::Collect | QueueMode::Interrupt => {}
         }
-        Ok(match self.parts_to_come(&rows).await? {
-            FurtherParts::None => (rows, None),
-            FurtherParts::Within(pause) => (Vec::new(), Some(pause)),
-            FurtherParts::Fetching => (Vec::new(), None),
+        Ok(match self.find_pending_parts(&rows).await? {
+            PendingParts::None => (rows, None),
+            PendingParts::Within(pause) => (Vec::new(), Some(pause)),
+            PendingParts::Fetching => (Vec::new(), None),
         })
     }
 

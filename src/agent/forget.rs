@@ -54,13 +54,13 @@ const YES: &str = "yes:";
 
 /// A parsed `/forget`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct ForgetOrder {
+pub(super) struct ForgetCommand {
     what: String,
     /// True if the person has confirmed.
     pub(super) is_final: bool,
 }
 
-impl ForgetOrder {
+impl ForgetCommand {
     /// Parses `#FACT`, `WORDS`, or `yes: WORDS` as the button says it. None without words.
     pub(super) fn parse(argument: &str) -> Option<Self> {
         let argument = argument.trim();
@@ -106,13 +106,13 @@ impl ForgetScope {
 pub(super) async fn prepare(
     services: &Services,
     control: &WaitingMessage,
-    order: Option<ForgetOrder>,
+    order: Option<ForgetCommand>,
 ) -> Result<Option<ForgetWork>, StoreError> {
     let store = &services.bus.store;
     let inbound = &control.inbound;
     let role = role_of(services, &inbound.from, control.sender()).await?;
     let refuse = async |reply: String| {
-        commits::handled(store, control, reply).await?;
+        commits::reply(store, control, reply).await?;
         Ok(None)
     };
     if !CommandId::Forget.spec().allows(role, inbound.chat_kind) {
@@ -142,7 +142,7 @@ pub(super) async fn prepare(
 async fn read_scope(
     services: &Services,
     control: &WaitingMessage,
-    order: &ForgetOrder,
+    order: &ForgetCommand,
     files: FileScope,
 ) -> Result<ForgetScope, StoreError> {
     let (at, chat_kind, who) =

@@ -21,7 +21,7 @@ use crate::types::commands::CommandId;
 use crate::types::message::{Address, AllowedPressers, Body, Choice, Question};
 use crate::types::words::words;
 
-pub(super) use deciding::{MarkedOrder, handle};
+pub(super) use deciding::{MarkedFilesCommand, handle};
 
 /// `/clean` is offered in conversations that were active within this time.
 const OFFERED_WITHIN: Duration = Duration::days(30);
@@ -77,7 +77,7 @@ async fn tainted_chats(services: &Services) -> Result<Vec<Address>, StoreError> 
         let Some(by) = session.turns.last().map(|turn| turn.by.clone()) else { continue };
         let (people, channel) = (services.bus.people.clone(), at.channel.clone());
         let role = store.read(move |store| people.role_of(store, &channel, &by)).await?;
-        if role.is_some_and(|role| taint::of_one(&session, role).is_some()) {
+        if role.is_some_and(|role| taint::session_taint(&session, role).is_some()) {
             tainted.push(at);
         }
     }

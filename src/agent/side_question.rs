@@ -24,7 +24,7 @@ use crate::replies;
 use crate::services::{Services, load, role_of};
 use crate::store::{StoreError, Sync};
 use crate::tools::Caller;
-use crate::turn::end::{failure_words, is_no_reply};
+use crate::turn::end::{failure_text, is_no_reply};
 use crate::turn::instructions::{self, Speaker};
 use crate::turn::personas::{PersonaListener, persona_for};
 use crate::turn::prompt::InvokedSkills;
@@ -55,7 +55,10 @@ pub(super) struct SideQuestions {
 impl SideQuestions {
     /// Reports side questions that a crash interrupted. They are not asked again automatically, because
     /// nobody knows why it crashed.
-    pub(super) async fn tell_cut_off(&mut self, services: &Services) -> Result<(), StoreError> {
+    pub(super) async fn report_interrupted(
+        &mut self,
+        services: &Services,
+    ) -> Result<(), StoreError> {
         if self.has_reported {
             return Ok(());
         }
@@ -90,7 +93,7 @@ impl SideQuestions {
         };
         let store = &turns.services.bus.store;
         if let Some(refusal_text) = refusal {
-            return commits::handled(store, &control, refusal_text.to_owned()).await;
+            return commits::reply(store, &control, refusal_text.to_owned()).await;
         }
         let row = control.id;
         let begin = move |store: &Connection| side_questions::begin(store, row);
@@ -155,7 +158,7 @@ async fn answer(turns: Arc<TurnServices>, control: WaitingMessage, question: Str
         Ok(Ok(Ok(Ok(asked)))) => (reply_text(&asked.completion), Some(Arc::new(asked))),
         Ok(Ok(Ok(Err(error)))) => {
             let role = role_of(&turns.services, &control.inbound.from, control.sender()).await;
-            (failure_words(&error, role.unwrap_or(Role::Guest)), None)
+            (failure_text(&error, role.unwrap_or(Role::Guest)), None)
         }
         Ok(Ok(Err(error))) => {
             tracing::error!(%error, "Cannot load the conversation for a side question");
@@ -189,7 +192,7 @@ async fn ask(
         load(&turns.services, at).await?.unwrap_or_else(|| Session::new(at, chat_kind));
     let who = PersonaListener { known_on: &at.channel, sender: control.sender(), role };
     let chosen = persona_for(&turns.services, &turns.config.personas, at, who).await?;
-    if let Some(words) = chosen.quiet_words(role, turns.services.now()) {
+    if let Some(words) = chosen.quiet_hours_text(role, turns.services.now()) {
         return Ok(Err(ProviderError::OverBudget(words)));
     }
     chosen.enter(&mut session);

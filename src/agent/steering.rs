@@ -61,13 +61,13 @@ impl Agent {
         let rows = RowRange { after: running.given, until: newest };
         let read_next = move |store: &_| journal::next(store, &at, rows, Some(&author));
         let rows = self.read(read_next).await?;
-        if rows.first().is_some_and(|first| self.failing.is_apart(origin, first.id)) {
+        if rows.first().is_some_and(|first| self.failing.must_begin_alone(origin, first.id)) {
             return Ok(None);
         }
-        match self.parts_to_come(&rows).await? {
-            FurtherParts::None => {}
-            FurtherParts::Within(pause) => return Ok(Some(pause)),
-            FurtherParts::Fetching => return Ok(None),
+        match self.find_pending_parts(&rows).await? {
+            PendingParts::None => {}
+            PendingParts::Within(pause) => return Ok(Some(pause)),
+            PendingParts::Fetching => return Ok(None),
         }
         let running = self.running.get_mut(origin).expect("only the loop removes it");
         let Some(last) = rows.last().map(|row| row.id) else { return Ok(None) };
@@ -99,23 +99,24 @@ impl Agent {
         };
         let (mode, rows) = self.read(query).await?;
         let must_join = mode.unwrap_or(self.config.queue) == QueueMode::Steer;
-        let is_apart = |first: &WaitingMessage| self.failing.is_apart(&turn.origin, first.id);
+        let is_apart =
+            |first: &WaitingMessage| self.failing.must_begin_alone(&turn.origin, first.id);
         if !must_join || rows.first().is_some_and(is_apart) {
             return Ok(Vec::new());
         }
-        match self.parts_to_come(&rows).await? {
-            FurtherParts::None => Ok(rows),
+        match self.find_pending_parts(&rows).await? {
+            PendingParts::None => Ok(rows),
             _ => Ok(Vec::new()),
         }
     }
 
     /// Returns the further parts of the last row's message that may follow: more of an album, or of a long paste.
-    pub(super) async fn parts_to_come(
+    pub(super) async fn find_pending_parts(
         &self,
         rows: &[WaitingMessage],
-    ) -> Result<FurtherParts, StoreError> {
+    ) -> Result<PendingParts, StoreError> {
         let Some(last) = rows.last().filter(|last| last.inbound.body.more) else {
-            return Ok(FurtherParts::None);
+            return Ok(PendingParts::None);
         };
         let part = last.clone();
         let is_unready = move |store: &_| {
@@ -123,12 +124,12 @@ impl Agent {
             journal::next_is_unready(store, &part, within)
         };
         if self.read(is_unready).await? {
-            return Ok(FurtherParts::Fetching);
+            return Ok(PendingParts::Fetching);
         }
         // No age if the clock was set back.
         let age = (Utc::now() - last.received).to_std().unwrap_or(JOIN_PAUSE);
         let pause = JOIN_PAUSE.checked_sub(age).filter(|pause| !pause.is_zero());
-        Ok(pause.map_or(FurtherParts::None, FurtherParts::Within))
+        Ok(pause.map_or(PendingParts::None, PendingParts::Within))
     }
 
     /// Ends a running turn, because its person has sent a new message. The waiting messages begin the
@@ -163,7 +164,7 @@ impl Agent {
         origin: &Origin,
         sender: SenderId,
     ) -> Result<bool, StoreError> {
-        let interrupted = commits::interrupted(&self.services.bus.store, origin.clone(), sender);
+        let interrupted = commits::interrupt_turn(&self.services.bus.store, origin.clone(), sender);
         let Some(subagents) = interrupted.await? else { return Ok(false) };
         if let Some(running) = self.running.get(origin) {
             running.stop.cancel();
@@ -176,7 +177,7 @@ impl Agent {
 }
 
 /// Further parts of the last row's message.
-pub(super) enum FurtherParts {
+pub(super) enum PendingParts {
     None,
     /// More parts may follow, within this time.
     Within(Duration),

@@ -208,7 +208,7 @@ impl SuspendedTurns {
             let ends = chain.waiting.values().map(|it| it.wait.until).min();
             let end = ends.map(|end| (end - clock).to_std().unwrap_or_default());
             let pause = chain.next.saturating_duration_since(now);
-            end.map_or(pause, |end| end.min(pause)).max(suspension::MOMENT)
+            end.map_or(pause, |end| end.min(pause)).max(suspension::EXPIRY_PAUSE_MIN)
         };
         self.chains.values().filter(|chain| chain.rests()).map(time_left).min()
     }

@@ -15,7 +15,7 @@ use crate::people::persons::PersonAccount;
 use crate::replies;
 use crate::services::{Services, role_of};
 use crate::store::{StoreError, Sync};
-use crate::turn::calls::{self, Happened};
+use crate::turn::calls::{self, CallFate};
 use crate::turn::services::TurnServices;
 use crate::types::commands::CommandId;
 use crate::types::message::ChatKind;
@@ -71,14 +71,14 @@ pub(super) async fn handle(
     };
     let call = match begun {
         None => None,
-        Some((call, intent)) => match calls::look(&turns.services, &intent).await {
-            Happened::Yes => return done(&turns.services, control, call, &target, &intent).await,
-            Happened::Unknown => {
+        Some((call, intent)) => match calls::find_fate(&turns.services, &intent).await {
+            CallFate::Yes => return done(&turns.services, control, call, &target, &intent).await,
+            CallFate::Unknown => {
                 let reply = replies::UNDO_IN_DOUBT.to_owned();
                 let settled = SettledUndo { call, outcome: CallOutcome::Interrupted };
                 return end(&turns.services, control, Some(settled), reply).await;
             }
-            Happened::No => Some(call),
+            CallFate::No => Some(call),
         },
     };
     let scope = file_scope(role, chat_kind, &control.inbound.from, &owner);

@@ -25,13 +25,13 @@ const FACT: &str = "fact";
 
 /// The subject of a `/why`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum WhyAsked {
+pub(super) enum WhySubject {
     LastAnswer,
     Action(ActionQuery),
     Fact(FactId),
 }
 
-impl WhyAsked {
+impl WhySubject {
     /// Parses no argument, a number, `fact` with a number, or a path in the workspace. None for anything else.
     pub(super) fn parse(argument: &str) -> Option<Self> {
         let argument = argument.trim();
@@ -65,18 +65,18 @@ impl WhyAsked {
 pub(super) async fn handle(
     services: &Services,
     control: &WaitingMessage,
-    asked: Option<WhyAsked>,
+    asked: Option<WhySubject>,
 ) -> Result<(), StoreError> {
     let store = &services.bus.store;
     let Some(asked) = asked else {
-        return commits::handled(store, control, replies::WHY_USAGE.to_owned()).await;
+        return commits::reply(store, control, replies::WHY_USAGE.to_owned()).await;
     };
     let role = role_of(services, &control.inbound.from, control.sender()).await?;
     let (at, chat_kind) = (control.inbound.from.clone(), control.inbound.chat_kind);
     let query = match asked.clone() {
-        WhyAsked::Fact(id) => return explain_fact(services, control, role, id).await,
-        WhyAsked::LastAnswer => None,
-        WhyAsked::Action(query) => Some(query),
+        WhySubject::Fact(id) => return explain_fact(services, control, role, id).await,
+        WhySubject::LastAnswer => None,
+        WhySubject::Action(query) => Some(query),
     };
     let who = control.sender().clone();
     let find_reasons = move |store: &Connection| {
@@ -87,7 +87,7 @@ pub(super) async fn handle(
         reasons::find(store, &scope, &query)
     };
     let Some(reasons) = store.read(find_reasons).await? else {
-        return commits::handled(store, control, asked.not_found_text()).await;
+        return commits::reply(store, control, asked.not_found_text()).await;
     };
     let is_own = is_own(services, control, role, &reasons).await?;
     let undoable =
@@ -96,13 +96,13 @@ pub(super) async fn handle(
     let asker = Asker { who: control.sender(), role, chat_kind, is_own };
     let text = asker.explain(services, &reasons, undo);
     match undo {
-        None => commits::handled(store, control, text).await,
+        None => commits::reply(store, control, text).await,
         Some(id) => {
             let undo =
                 Choice { label: replies::UNDO_IT.to_owned(), says: CommandId::Undo.line(id) };
             let who = AllowedPressers::Only(control.sender().id.clone());
             let question = Question::new(text, vec![undo], who);
-            commits::handled_with_bodies(store, control, vec![Body::Choice(question)]).await
+            commits::reply_with_bodies(store, control, vec![Body::Choice(question)]).await
         }
     }
 }
@@ -126,7 +126,7 @@ async fn explain_fact(
         Ok(Some((fact, former)))
     };
     let Some((fact, former)) = store.read(query).await? else {
-        return commits::handled(store, control, replies::no_such_fact(id.0)).await;
+        return commits::reply(store, control, replies::no_such_fact(id.0)).await;
     };
     let asker = Asker { who: control.sender(), role, chat_kind, is_own: true };
     let former = former.iter().map(|it| {
@@ -139,7 +139,7 @@ async fn explain_fact(
         sources: fact.sources.iter().filter_map(|source| asker.line(source)).collect(),
         former: former.collect(),
     });
-    commits::handled(store, control, text).await
+    commits::reply(store, control, text).await
 }
 
 /// Returns true if the turn worked for the person who asks, with any of their accounts.

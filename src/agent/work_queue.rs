@@ -241,7 +241,7 @@ impl WorkQueue {
     }
 
     /// Makes the next refresh read everything.
-    pub(super) fn distrust(&mut self) {
+    pub(super) fn require_full_read(&mut self) {
         self.is_up_to_date = false;
     }
 

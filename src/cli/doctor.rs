@@ -140,7 +140,9 @@ fn shell_finding(home: &Path, config: &Config, status: Option<&Status>) -> Findi
     }
     let (state, by) = match status {
         Some(status) => (status.shell.clone(), "as the daemon that runs found it: "),
-        None => (shell::standing_in(&config.exec, &home.join("workspace")), "as tried from here: "),
+        None => {
+            (shell::check_sandbox_in(&config.exec, &home.join("workspace")), "as tried from here: ")
+        }
     };
     let words = format!("{by}{}", state.words());
     match state {

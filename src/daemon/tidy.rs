@@ -51,7 +51,7 @@ const PRUNED: &[(Prune, chrono::Duration)] = &[
     (outbox::prune, KEPT),
     (asks::prune, KEPT),
     (deferred::prune, KEPT),
-    (schedule::prune_hooked, KEPT),
+    (schedule::prune_webhook_calls, KEPT),
     // Each kind has a retention of its own.
     (background::prune, chrono::Duration::zero()),
     (actions::prune_commands, KEPT),

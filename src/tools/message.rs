@@ -12,7 +12,7 @@ use super::{
 };
 use crate::channels::chunking::kind_of;
 use crate::people::Role;
-use crate::trust::acts::Telling;
+use crate::trust::acts::CrossChatMessage;
 use crate::types::message::{
     Address, AllowedPressers, Attachment, Body, ChatKind, Choice, Content, Question,
 };
@@ -107,9 +107,9 @@ impl Tool for SendMessage {
     }
 }
 
-fn telling(args: &Args, to: Address) -> Telling {
+fn telling(args: &Args, to: Address) -> CrossChatMessage {
     let is_text = args.files.is_empty() && args.choices.is_empty();
-    Telling { to, text: is_text.then(|| args.text.clone()) }
+    CrossChatMessage { to, text: is_text.then(|| args.text.clone()) }
 }
 
 /// Returns the address of the message, or an explanation for the model.
@@ -217,7 +217,7 @@ fn bodies(
 }
 
 /// Returns the text that a call of this tool sent to `here`, so that the answer need not repeat it.
-pub fn said_here(call: &Call, here: &Address) -> Option<String> {
+pub fn sent_here(call: &Call, here: &Address) -> Option<String> {
     if call.tool != NAME || !matches!(call.outcome, CallOutcome::Done(_)) {
         return None;
     }

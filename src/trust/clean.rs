@@ -30,7 +30,7 @@ pub struct KeptConversation {
 /// Returns the trusted part of a private conversation for a person with this role. None if the model sees no
 /// untrusted content.
 pub fn keep(session: &Session, role: Role, audience: Audience) -> Option<KeptConversation> {
-    taint::of_one(session, role)?;
+    taint::session_taint(session, role)?;
     let is_untrusted = |source: &Source| taint::is_untrusted(source, audience);
     let (mut is_tainted, mut left_out) = (session.summary_sources.iter().any(is_untrusted), 0);
     let summary = first_trusted(session.summaries(), audience);

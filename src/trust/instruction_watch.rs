@@ -97,7 +97,7 @@ impl InstructionWatcher {
     }
 
     /// Reports the changes since the baseline, if there is one.
-    pub async fn look(&self) -> Result<(), StoreError> {
+    pub async fn report_changes(&self) -> Result<(), StoreError> {
         if !self.0.is_open.load(Ordering::SeqCst) {
             return Ok(());
         }
@@ -170,7 +170,7 @@ pub async fn run(instruction_watcher: InstructionWatcher, stop: CancellationToke
     let mut ended = instruction_watcher.0.ended.watch();
     while !stop.is_cancelled() {
         ended.mark_unchanged();
-        let result = instruction_watcher.look().await.inspect_err(|error| {
+        let result = instruction_watcher.report_changes().await.inspect_err(|error| {
             tracing::error!(%error, "Cannot check the changes of commands, will try again");
         });
         tokio::select! {

@@ -79,7 +79,7 @@ pub fn is_untrusted(source: &Source, audience: Audience) -> bool {
 
 /// Returns the taint of a conversation for a turn with this role. None if its model sees no untrusted content, and
 /// only messages of people with this role or a higher one, who could do themselves what they request.
-pub(crate) async fn of(
+pub(crate) async fn find_taint(
     bus: &Bus,
     session: &Session,
     role: Role,
@@ -89,7 +89,7 @@ pub(crate) async fn of(
 }
 
 /// Returns the taint of a conversation with only one speaker.
-pub(crate) fn of_one(session: &Session, role: Role) -> Option<Taint> {
+pub(crate) fn session_taint(session: &Session, role: Role) -> Option<Taint> {
     let (audience, lower) = (audience(role, session.chat_kind), BTreeSet::new());
     TaintReader { audience, lower }.taint(session)
 }

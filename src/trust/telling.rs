@@ -1,7 +1,7 @@
 //! Decides if a person has requested a message that sends their private content to others. Pure.
 
 use crate::short_text::one_line;
-use crate::trust::acts::Telling;
+use crate::trust::acts::CrossChatMessage;
 use crate::trust::taint::is_own_file;
 use crate::types::origin::TaskKind;
 use crate::types::session::Session;
@@ -10,7 +10,7 @@ use crate::types::source::{Source, SourcedPart, SourcedText};
 /// Returns true if the person of a private conversation has requested a message to another chat. In an attended turn,
 /// their messages must contain its address and its literal text. In an unattended one, their job or HEARTBEAT.md must
 /// name the address, because nobody can be asked then.
-pub fn is_agreed(session: &Session, telling: &Telling, is_attended: bool) -> bool {
+pub fn is_agreed(session: &Session, telling: &CrossChatMessage, is_attended: bool) -> bool {
     let steps = session.turns.last().into_iter().flat_map(|turn| &turn.steps);
     let mut parts = steps.filter_map(|step| step.input.as_ref()).flat_map(SourcedText::iter);
     let address = telling.to.to_string();

@@ -1,7 +1,7 @@
 //! Compaction: a provider summarizes old turns into a running summary, and the last turns stay whole. The
 //! choice of turns and the request to the provider are pure.
 
-pub(crate) mod apart;
+pub(crate) mod separation;
 mod digest;
 
 use std::fmt::Write as _;

@@ -66,7 +66,7 @@ impl TurnEnd {
 }
 
 /// Returns the message to a person who gets no answer.
-pub(crate) fn failure_words(error: &ProviderError, to: Role) -> String {
+pub(crate) fn failure_text(error: &ProviderError, to: Role) -> String {
     match error {
         ProviderError::TooLong => replies::TOO_LONG.to_owned(),
         ProviderError::Busy { reason, .. } => replies::model_unavailable(reason),

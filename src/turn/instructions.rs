@@ -71,7 +71,7 @@ pub(crate) async fn base(
 /// Returns the context window for which a prompt is made: the model's, or a small one for a guest with a budget.
 fn context_window(turns: &TurnServices, session: &Session, role: Role) -> u64 {
     let context_window = turns.models.for_session(session).context_window();
-    match turns.spending.is_brief(role) {
+    match turns.spending.has_short_prompt(role) {
         true => context_window.min(BRIEF_WINDOW),
         false => context_window,
     }
@@ -101,7 +101,7 @@ fn tools(
         turns.tools.offered_within(caller, user, shares::tools_max(context_window));
     // A short prompt has no space for the question tool. Without a memory, there is nothing to add to.
     let is_excluded = |name: &str| match name {
-        ASK_QUESTION => turns.spending.is_brief(role),
+        ASK_QUESTION => turns.spending.has_short_prompt(role),
         REMEMBER | NOTE => recalls(session, role).is_none(),
         _ => false,
     };
@@ -133,7 +133,7 @@ async fn system(
             Some(FileScope::Owner) => Audience::Owner,
             Some(FileScope::Person { .. } | FileScope::Group { .. }) | None => Audience::Others,
         };
-        let kind = tasks::of(task.kind);
+        let kind = tasks::behaviour_of(task.kind);
         let files = kind.instruction_files(files);
         let rules = [task_instructions(&turns.services, files).await, persona].join("\n\n");
         let rules = memory::fit(&rules, shares.instructions, "your instructions");

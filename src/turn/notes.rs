@@ -24,8 +24,8 @@ use crate::tools::{Caller, ToolContext};
 use crate::trust::permission::{self, Decision, PermissionRequest};
 use crate::trust::taint;
 use crate::turn::STORE_PAUSE;
-use crate::turn::calling::CallContext;
-use crate::turn::calls::ToolOfCall;
+use crate::turn::call_context::CallContext;
+use crate::turn::calls::ToolLookup;
 use crate::turn::commits;
 use crate::turn::end::TurnEnd;
 use crate::turn::error::{CommitError, TurnError};
@@ -103,7 +103,7 @@ async fn take_notes(
     let input = SourcedText::of(Source::Program, prompt::TAKE_NOTES);
     let input = Step { input: Some(input), ..Step::default() };
     // Notes from untrusted content would not be reviewed, and later conversations would trust them.
-    let is_tainted = taint::of(&turns.services.bus, &session, role).await?.is_some();
+    let is_tainted = taint::find_taint(&turns.services.bus, &session, role).await?.is_some();
     if is_tainted && turns.config.asking.untrusted != OnUntrusted::Allow {
         return Ok(Some(session));
     }
@@ -137,7 +137,8 @@ async fn take_notes(
     };
     let charge = turns.spending.charge(payer, &granted, provider.name(), &completion);
     if completion.calls.is_empty() {
-        let turn = commits::no_notes(&bus.store, session.id, sender.clone(), charge).await?;
+        let turn =
+            commits::store_empty_notes(&bus.store, session.id, sender.clone(), charge).await?;
         let ending = Some(TurnOutcome::Silent);
         session.turns.push(Turn { id: turn, by, steps: Vec::new(), ending });
         return Ok(Some(session));
@@ -150,7 +151,7 @@ async fn take_notes(
         step: step.clone(),
         calls: completion.calls,
     };
-    let (turn, calls) = commits::notes_begin(&turns.services.bus.store, notes).await?;
+    let (turn, calls) = commits::begin_notes(&turns.services.bus.store, notes).await?;
     let mut step = Step { calls, ..step };
     for call in &mut step.calls {
         let cx = turn::tool_context(turns, &session, at, &sender, role).await?;
@@ -179,14 +180,14 @@ async fn take_notes(
         let result = result?;
         (call.outcome, call.sources) = (result.outcome, result.sources);
     }
-    commits::answer(&bus.store, turn, None, TurnEnd::silent(&session.origin)).await?;
+    commits::end_turn(&bus.store, turn, None, TurnEnd::silent(&session.origin)).await?;
     session.turns.push(Turn { id: turn, by, steps: vec![step], ending: Some(TurnOutcome::Silent) });
     Ok(Some(session))
 }
 
 /// Returns the tool of a call that can be made now. The error explains to the model why it cannot. Nobody is asked for
 /// approval, because the step is invisible to people.
-fn check(turns: &TurnServices, call: &Call, cx: &ToolContext, role: Role) -> ToolOfCall {
+fn check(turns: &TurnServices, call: &Call, cx: &ToolContext, role: Role) -> ToolLookup {
     if !TOOLS.contains(&call.tool.as_str()) {
         return Err("Only `remember` and `note` can be called now.".to_owned());
     }

@@ -8,11 +8,11 @@ mod away;
 mod begin;
 mod first_step;
 mod bounds;
-mod brief;
+mod short_prompt;
 mod charging;
 mod ending;
 pub mod late;
-mod part;
+mod limits;
 mod permitting;
 mod refusing;
 mod resume;
@@ -60,12 +60,12 @@ impl ActiveTurn<'_> {
             if let Some(text) = self.finished() {
                 return self.finish(text).await;
             }
-            if let Some(limit) = self.used_up().await? {
+            if let Some(limit) = self.find_reached_limit().await? {
                 return self.finish_at_limit(limit, begun).await;
             }
             let note = match loops::verdict(&self.current().steps) {
                 LoopVerdict::Fine => self.reminder(),
-                LoopVerdict::Warn => Some(prompt::IN_CIRCLES.to_owned()),
+                LoopVerdict::Warn => Some(prompt::REPEATED_CALL.to_owned()),
                 LoopVerdict::Stop => return self.give_up(replies::IN_CIRCLES.to_owned()).await,
             };
             let step = self.open_step(note).await?;
@@ -218,7 +218,7 @@ impl ActiveTurn<'_> {
         let model_step = self.model_step(step, completion);
         let mut stored_step = model_step.step();
         stored_step.calls =
-            commits::completed(&self.turns.services.bus.store, self.turn, model_step).await?;
+            commits::commit_step(&self.turns.services.bus.store, self.turn, model_step).await?;
         if self.wait.take().is_some() {
             tracing::info!(turn = self.turn.0, "The model is back");
             // The loop resumes the other turns that wait for the model.

@@ -53,7 +53,7 @@ pub(crate) fn upcoming(
         // One more than is shown, as the count of the rest.
         jobs.extend(schedule::due_soon(store, account, now + SOON, LINES_MAX + 1)?);
     }
-    jobs.retain(|job| job.brief.chat_kind == ChatKind::Private);
+    jobs.retain(|job| job.definition.chat_kind == ChatKind::Private);
     jobs.sort_by_key(|job| (job.next, job.id));
     Ok(Upcoming { jobs, proposals: proposals::open_at(store, at, LINES_MAX + 1)? })
 }
@@ -69,8 +69,8 @@ pub(crate) fn text(
     for job in &upcoming.jobs {
         let Some(next) = job.next else { continue };
         let at = next.with_timezone(&now.timezone()).format("%a %Y-%m-%d %H:%M");
-        let line = format!("- due {at}: job {}, {}", job.id, short(job.brief.payload.text()));
-        lines.add(job.brief.tainted, line);
+        let line = format!("- due {at}: job {}, {}", job.id, short(job.definition.payload.text()));
+        lines.add(job.definition.tainted, line);
     }
     lines.end_kind();
     for proposal in &upcoming.proposals {

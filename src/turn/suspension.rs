@@ -13,7 +13,7 @@ use crate::people;
 use crate::replies::{self, ApprovalPrompt};
 use crate::tools::SubagentTask;
 use crate::trust::permission::{Decider, PermissionReason};
-use crate::turn::calling::CallContext;
+use crate::turn::call_context::CallContext;
 use crate::turn::error::TurnError;
 use crate::turn::services::TurnServices;
 use crate::turn::{commits, progress};
@@ -25,7 +25,7 @@ use crate::types::session::{Call, CallOutcome};
 use crate::types::source::Source;
 
 /// Minimum time until asks are examined again.
-pub(crate) const MOMENT: Duration = Duration::from_millis(50);
+pub(crate) const EXPIRY_PAUSE_MIN: Duration = Duration::from_millis(50);
 
 /// Asks the person of the turn a question of the model.
 pub(crate) async fn ask(
@@ -230,7 +230,8 @@ pub(crate) async fn await_subagent(
     task: SubagentTask,
 ) -> Result<CallOutcome, TurnError> {
     let (turn, call) = (calling.turn, calling.call.id);
-    let (outcome, draft) = commits::awaits(&turns.services.bus.store, turn, call, task).await?;
+    let (outcome, draft) =
+        commits::suspend_for_subagent(&turns.services.bus.store, turn, call, task).await?;
     turns.services.bus.inbox.notify();
     if let Some(draft) = draft {
         progress::erase(turns, calling.at, draft);

@@ -18,7 +18,7 @@ use super::chat::Message;
 use super::guard::{Fields, PathParts};
 use super::refusal::HttpRefusal;
 use super::state::HttpGateway;
-use crate::agent::{ApprovalJudge, ApprovalVerdict, RefusedVerdict};
+use crate::agent::{ApprovalJudge, ApprovalVerdict, VerdictRefusal};
 use crate::channels::markup::unescaped;
 use crate::control::channel_statuses;
 use crate::conversation::asks::{AskId, AskedCall};
@@ -280,10 +280,10 @@ pub(super) async fn decide(
     bus.inbox.notify();
     bus.outbox.notify();
     match done {
-        Err(RefusedVerdict::NotTheirs(explanation)) => {
+        Err(VerdictRefusal::NotTheirs(explanation)) => {
             Err(HttpRefusal::new(StatusCode::FORBIDDEN, explanation))
         }
-        done => gateway.said(done.map_err(RefusedVerdict::words)),
+        done => gateway.said(done.map_err(VerdictRefusal::words)),
     }
 }
 

@@ -30,7 +30,7 @@ pub fn expected_cost(
     now: DateTime<Utc>,
 ) -> rusqlite::Result<Option<JobCost>> {
     let spent = spent_on_job(store, job.id.0, now - USAGE_PERIOD)?;
-    let Some(runs_a_month) = runs_a_month(&job.brief.timing, now) else { return Ok(None) };
+    let Some(runs_a_month) = runs_a_month(&job.definition.timing, now) else { return Ok(None) };
     let Some(run) = spent.cost.0.checked_div(spent.runs).filter(|run| *run > 0) else {
         return Ok(None);
     };

@@ -81,10 +81,10 @@ pub(crate) trait Background: Sync {
     }
 
     /// Returns the message about a task that was interrupted too often.
-    fn gave_up(&self) -> &'static str;
+    fn interrupted_text(&self) -> &'static str;
 
     /// Returns the message about a task that failed before it had a turn.
-    fn broke(&self) -> &'static str;
+    fn failed_text(&self) -> &'static str;
 
     /// Settles a task and queues its messages, in the transaction of its end. Does nothing if the task has
     /// already ended. A stopped task sends nothing.
@@ -129,7 +129,7 @@ pub(crate) trait Background: Sync {
 
     /// Returns the message about a turn that got no answer from a model. By default it is the error itself, because
     /// nobody waits for the task.
-    fn failure_words(&self, error: &ProviderError, _to: Role) -> String {
+    fn failure_text(&self, error: &ProviderError, _to: Role) -> String {
         error.to_string()
     }
 
@@ -205,7 +205,11 @@ impl<'a> TaskEnd<'a> {
     }
 
     /// Returns an end with a message of the program, or with none.
-    pub(super) fn ours(how: TaskOutcome, turn: Option<TurnId>, result: Option<&'a str>) -> Self {
+    pub(super) fn by_program(
+        how: TaskOutcome,
+        turn: Option<TurnId>,
+        result: Option<&'a str>,
+    ) -> Self {
         Self { how, result, tainted: false, turn, zone: Tz::UTC, is_quiet: false }
     }
 }

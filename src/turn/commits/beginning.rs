@@ -3,7 +3,7 @@
 use chrono::Utc;
 use rusqlite::Connection;
 
-use super::guarded::guarded;
+use super::guarded::commit_if_running;
 use crate::bus::journal::{self, WaitingMessage};
 use crate::conversation::{proposals, transcript};
 use crate::memory::facts::{self, FactId};
@@ -48,7 +48,7 @@ impl UsedFacts {
 }
 
 /// Moves waiting rows into a new turn. The error is `Ended` if they do not wait any more.
-pub(crate) async fn start(
+pub(crate) async fn start_turn(
     store: &Store,
     beginning: TurnBeginning,
 ) -> Result<(SessionId, TurnId), CommitError> {
@@ -72,8 +72,8 @@ pub(crate) async fn start(
 }
 
 /// Counts one more attempt at a turn that a crash interrupted.
-pub(crate) async fn resume(store: &Store, turn: TurnId) -> Result<(), CommitError> {
-    guarded(store, "turn resumed", Sync::Later, turn, move |store| {
+pub(crate) async fn resume_turn(store: &Store, turn: TurnId) -> Result<(), CommitError> {
+    commit_if_running(store, "turn resumed", Sync::Later, turn, move |store| {
         transcript::attempt_again(store, turn)
     })
     .await

@@ -8,7 +8,7 @@ use crate::turn::error::CommitError;
 use crate::types::session::TurnId;
 
 /// Commits `work` if the turn still runs. Otherwise the error is `Ended`.
-pub(super) async fn guarded<T: Send + 'static>(
+pub(super) async fn commit_if_running<T: Send + 'static>(
     store: &Store,
     label: &'static str,
     sync: Sync,

@@ -21,7 +21,7 @@ pub(crate) fn part_from_past(store: &Connection, account: &PersonAccount) -> rus
         delegated::stop_awaited(store, turn.turn)?;
         transcript::end_turn(store, turn.turn, TurnOutcome::Stopped)?;
         journal::settle_turn(store, turn.turn, InboundOutcome::Stopped)?;
-        jobs::interrupted(store, turn.turn)?;
+        jobs::interrupt_run(store, turn.turn)?;
     }
     for at in sessions::private_of(store, account)? {
         incognito::end(store, &at, None)?;

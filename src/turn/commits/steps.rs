@@ -3,7 +3,7 @@
 use chrono::Utc;
 use rusqlite::Connection;
 
-use super::guarded::guarded;
+use super::guarded::commit_if_running;
 use crate::bus::journal::{self, WaitingMessage};
 use crate::conversation::ledger::{self, Charge};
 use crate::conversation::{model_waits, proposals, sessions, transcript};
@@ -17,12 +17,12 @@ use crate::types::source::SourcedText;
 
 /// Stores a completion with its calls before any tool runs. Steered rows enter the turn in this commit,
 /// and the calls that were skipped for them are settled. Returns the planned calls.
-pub(crate) async fn completed(
+pub(crate) async fn commit_step(
     store: &Store,
     turn: TurnId,
     step: ModelStep,
 ) -> Result<Vec<Call>, CommitError> {
-    guarded(store, "completion", Sync::Later, turn, move |store| {
+    commit_if_running(store, "completion", Sync::Later, turn, move |store| {
         step.write(store, turn)?;
         transcript::plan_calls(store, turn, step.seq, step.completion.calls)
     })

@@ -46,7 +46,7 @@ pub(crate) struct StoppedTasks {
 
 /// Ends the turn in the chat of a command, with its background tasks, withdraws the rows that waited before the
 /// command, and queues the confirmation.
-pub(crate) async fn stopped(
+pub(crate) async fn stop_conversation(
     store: &Store,
     control: &WaitingMessage,
     role: Role,
@@ -173,7 +173,7 @@ fn begin_clean(
 /// Silently ends the turn of an origin that runs or waits for a person, with the subagents for which it
 /// waits, because its person has sent a newer message. Returns those subagents. None if there is no such
 /// turn, or the message is the answer for which it waits.
-pub(crate) async fn interrupted(
+pub(crate) async fn interrupt_turn(
     store: &Store,
     origin: Origin,
     sender: SenderId,
@@ -190,7 +190,7 @@ pub(crate) async fn interrupted(
         refused::report(store, theirs.turn, false)?;
         transcript::end_turn(store, theirs.turn, TurnOutcome::Stopped)?;
         journal::settle_turn(store, theirs.turn, InboundOutcome::Stopped)?;
-        jobs::interrupted(store, theirs.turn)?;
+        jobs::interrupt_run(store, theirs.turn)?;
         Ok(Some(subagents))
     };
     store.write("interrupt", Sync::Now, interrupt).await

@@ -64,7 +64,7 @@ fn kind_text(file: &MediaRef) -> String {
 
 fn plain_line(file: &MediaRef, what: &str) -> String {
     let path_text = |path: &str| match file.size {
-        Some(size) => format!("{what}: {path}, {}", size_words(size)),
+        Some(size) => format!("{what}: {path}, {}", format_size(size)),
         None => format!("{what}: {path}"),
     };
     match &file.fetched {
@@ -99,7 +99,7 @@ fn reason_text(reason: &str) -> String {
     reason.chars().filter(|c| no_line(*c)).take(REASON_CHARS_MAX).collect()
 }
 
-fn size_words(bytes: u64) -> String {
+fn format_size(bytes: u64) -> String {
     match bytes {
         0..1_000 => format!("{bytes} bytes"),
         1_000..1_000_000 => format!("{} kB", bytes.div_ceil(1_000)),

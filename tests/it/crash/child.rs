@@ -156,7 +156,7 @@ fn plan(spec: Spec) -> DaemonParts {
     };
     let away = spec.home.join("away.log");
     let config = shell::config();
-    let standing = tools::shell::standing(&config);
+    let standing = tools::shell::check_sandbox(&config);
     let tools = ToolSet::standard_with(tools::shell::tools(&config, &standing));
     tools.set_mcp_tools(McpTools::new(vec![act("act", false), act("look", true)], Vec::new()));
     let usual = ApprovalSettings::default();

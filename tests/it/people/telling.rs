@@ -6,7 +6,7 @@ use std::fs;
 use peacrab::conversation::asks::{ApprovalSettings, Approvals};
 use peacrab::people::{Access, Role};
 use peacrab::replies;
-use peacrab::trust::acts::Telling;
+use peacrab::trust::acts::CrossChatMessage;
 use peacrab::trust::telling::is_agreed;
 use peacrab::types::message::{Address, ChatKind, DeliveryId, Press};
 use peacrab::types::origin::TaskKind;
@@ -238,7 +238,7 @@ fn only_what_the_person_says_or_wrote_for_later_agrees_to_a_message() {
     let handed = Source::Task { kind: TaskKind::Subagent, number: Some(1), read_others: false };
     let quoted = Source::Quoted { author: "Ben".to_owned(), by_others: true };
     let file = Source::File { path: "HEARTBEAT.md".to_owned() };
-    let message = |text: Option<&str>| Telling {
+    let message = |text: Option<&str>| CrossChatMessage {
         to: "home:2".parse().unwrap(),
         text: text.map(str::to_owned),
     };

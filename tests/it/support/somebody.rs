@@ -38,7 +38,7 @@ pub(crate) fn somebody(role: Role, chat_kind: ChatKind) -> (ToolContext, TempDir
         allowed: Default::default(),
         address: Address { channel: "home".into(), chat: "1".into(), thread: None },
         chat_kind,
-        came_here: [].into(),
+        arrived_here: [].into(),
         channels: ["home".into()].into(),
         now: UTC.with_ymd_and_hms(2026, 7, 17, 9, 5, 0).unwrap(),
         tainted: false,

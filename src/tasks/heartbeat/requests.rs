@@ -22,12 +22,12 @@ const ACTIVE: &str = "active tasks";
 pub(super) fn read(workspace: &Workspace) -> Result<Option<String>, FileError> {
     let path = FILE.parse::<WorkspacePath>().expect("it is a path");
     let text = workspace.instruction(&path)?.unwrap_or_default();
-    Ok(in_effect(&text).map(|text| cut_middle(&text, FILE_CHARS_MAX, FILE)))
+    Ok(active_requests(&text).map(|text| cut_middle(&text, FILE_CHARS_MAX, FILE)))
 }
 
 /// Returns a file's requests without comments. None if it has only headings, comments, and boxes that are empty or
 /// ticked.
-pub fn in_effect(text: &str) -> Option<String> {
+pub fn active_requests(text: &str) -> Option<String> {
     let text = without_comments(text.trim_start_matches('\u{feff}'));
     let text = active_section(&text).unwrap_or(text);
     text.lines().any(is_request).then(|| text.trim().to_owned())

@@ -19,7 +19,7 @@ use crate::types::session::TurnId;
 const REPORTED_MAX: usize = 6;
 
 /// The message about the calls of a turn.
-pub struct RefusedReport {
+pub struct DeferredReport {
     pub to: Address,
     pub text: String,
     /// The turn had read untrusted content.
@@ -31,7 +31,7 @@ pub struct RefusedReport {
     more: Vec<DeferredId>,
 }
 
-impl RefusedReport {
+impl DeferredReport {
     /// Makes the message about a turn. None if people know of all its calls.
     pub fn of(store: &Connection, turn: TurnId) -> rusqlite::Result<Option<Self>> {
         let mut untold = deferred::unreported(store, turn)?;
@@ -72,7 +72,7 @@ impl RefusedReport {
 /// Sends the messages that were held back for quiet hours, which are over.
 pub(super) fn release(store: &Connection) -> rusqlite::Result<()> {
     for turn in deferred::held_turns(store)? {
-        if let Some(report) = RefusedReport::of(store, turn)? {
+        if let Some(report) = DeferredReport::of(store, turn)? {
             report.send(store, Utc::now())?;
         }
     }
@@ -107,7 +107,7 @@ fn bodies(text: &str, file: Option<String>, shown: &[(DeferredId, DeferredCall)]
 }
 
 /// Returns the question about the remaining calls of a report, once some are decided.
-pub fn rest(calls: &[(DeferredId, DeferredCall)]) -> Body {
+pub fn ask_about_rest(calls: &[(DeferredId, DeferredCall)]) -> Body {
     question(replies::left_for_later(&numbers(calls)), calls)
 }
 
