@@ -260,6 +260,6 @@ pub(super) async fn proposals(
     let found = services.bus.store.read(query).await?;
     Ok(match found.is_empty() {
         true => replies::NO_PROPOSALS.to_owned(),
-        false => replies::proposals(found.iter().map(proposals::Proposal::words)),
+        false => replies::proposals(found.iter().map(proposals::Proposal::describe)),
     })
 }

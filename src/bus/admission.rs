@@ -207,7 +207,7 @@ pub fn record_files(
         return Ok(IntakeState::Withdrawn);
     };
     let inbound = &mut waiting.inbound;
-    inbound.body.receive(files);
+    inbound.body.record_files(files);
     // Speech in a file that anybody may have recorded is not a command.
     let is_own_text = inbound.body.sources.is_empty();
     journal::replace(store, inbound, is_own_text && is_control(&inbound.body.text))?;

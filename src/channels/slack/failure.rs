@@ -189,6 +189,6 @@ impl SlackDenial {
     }
 
     fn scope(&self) -> &str {
-        if self.own.needed.is_empty() { "a scope" } else { &self.own.needed }
+        if self.details.needed.is_empty() { "a scope" } else { &self.details.needed }
     }
 }
