@@ -1,6 +1,7 @@
 //! The shell as a model uses it: `exec` and `process`, who may, what of the workspace, and how long.
 
 mod background;
+mod home;
 mod more_paths;
 mod others;
 mod rules;

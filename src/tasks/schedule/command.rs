@@ -1,7 +1,6 @@
 //! Commands of jobs, run in the same sandbox and within the same limits as those of `exec`, for persons who may use it.
 //! Their output is sent, or becomes input of a model, or reports that there is nothing to do.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -16,6 +15,7 @@ use crate::sandbox::{
 use crate::secret::Redactor;
 use crate::tasks::schedule::needs::CommandNeeds;
 use crate::types::message::{ChatKind, Printed};
+use crate::workspace::command_folders::CommandPlace;
 use crate::workspace::file_reads::FileReads;
 use crate::workspace::named_paths::NamedPaths;
 use crate::workspace::path::names_inbox;
@@ -57,7 +57,7 @@ pub(super) struct JobCommand<'a> {
 /// The folders that the command of a run sees.
 #[derive(Debug)]
 pub(super) struct CommandFolders {
-    pub(super) folder: PathBuf,
+    pub(super) place: CommandPlace,
     pub(super) named: NamedPaths,
 }
 
@@ -130,14 +130,15 @@ impl Commands {
     pub(super) async fn run(
         &self,
         JobCommand { command, needs, folder_role }: JobCommand<'_>,
-        CommandFolders { folder, named }: CommandFolders,
+        CommandFolders { place, named }: CommandFolders,
         others: &FileReads,
         redactor: &Redactor,
     ) -> CommandResult {
         let order = SandboxCommand {
             command: command.to_owned(),
-            cwd: folder.clone(),
-            folder,
+            cwd: place.folder.clone(),
+            folder: place.folder,
+            home: place.home,
             read: named.read,
             write: named.write,
             time_max: self.time_max,

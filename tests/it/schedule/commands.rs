@@ -68,7 +68,9 @@ pub(super) async fn beats(scene: &Scene) {
 #[tokio::test]
 async fn what_a_command_prints_is_sent_and_the_conversation_knows_of_it() {
     let mut scene = Scene::of(parts()).await;
-    scene.add("1", command("20m", "echo The tide is low.; pwd; id -u > seen")).await;
+    scene
+        .add("1", command("20m", "echo The tide is low.; pwd; id -u > seen; echo $HOME >> seen"))
+        .await;
     let listed = scene.rig.ask("1", "/jobs").await;
     assert!(listed.contains(", command: echo The tide is low."), "{listed}");
     let asked = scene.rig.model.asked().len();
@@ -77,7 +79,8 @@ async fn what_a_command_prints_is_sent_and_the_conversation_knows_of_it() {
     let said = format!("The tide is low.\n{}", workspace.display());
     assert_eq!(scene.rig.hear("1").await, said);
     assert_eq!(scene.rig.model.asked().len(), asked, "no model was asked");
-    assert!(workspace.join("seen").exists());
+    let seen = fs::read_to_string(workspace.join("seen")).unwrap();
+    assert!(seen.ends_with(&format!("\n{}/.home\n", workspace.display())), "{seen}");
     scene.rig.ask("1", "and now?").await;
     let told = scene.rig.model.last().transcript();
     assert!(told.contains("user: [Job 1 (“echo The tide is low.; pwd"), "{told}");
