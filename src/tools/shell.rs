@@ -28,11 +28,10 @@ use crate::sandbox::{self, CommandEnding, Enforced, Sandbox, SandboxState};
 use crate::tasks::schedule::Commands;
 use crate::trust::acts::CommandAccess;
 use crate::types::message::{Address, ChatKind};
-use crate::types::source::Source;
 use crate::workspace::FileScope;
 use crate::workspace::file_reads::FileReads;
 use crate::workspace::path::names_inbox;
-use changes::WatchedPaths;
+use changes::{ComparedCommand, WatchedCommand, WatchedCommands, WatchedPaths};
 use network::ByNetworkRule;
 pub use network::NetworkRule;
 pub use places::ExecArgs;
@@ -83,8 +82,9 @@ pub fn tools(config: &Config, standing: &SandboxState) -> Vec<Arc<dyn AnyTool>> 
     }
     let config = Config { sandbox: with_confirmed(config, standing), ..config.clone() };
     let (role, rule) = (config.role, config.network);
-    let (files_sandboxed, sessions) = (config.sandbox.least.files(), Sessions::default());
-    let shell = Arc::new(Shell { config, files_sandboxed, sessions });
+    let files_sandboxed = config.sandbox.least.files();
+    let (sessions, watched) = (Sessions::default(), WatchedCommands::default());
+    let shell = Arc::new(Shell { config, files_sandboxed, sessions, watched });
     let exec = ByNetworkRule { rule, files_sandboxed, tool: Exec(Arc::clone(&shell)) };
     let exec = ForRole(role, exec);
     vec![Arc::new(exec), Arc::new(ForRole(role, ProcessTool(shell)))]
@@ -118,6 +118,7 @@ struct Shell {
     config: Config,
     files_sandboxed: bool,
     sessions: Sessions,
+    watched: WatchedCommands,
 }
 
 struct Exec(Arc<Shell>);
@@ -178,8 +179,14 @@ impl Tool for Exec {
             let command = BackgroundCommand { order, others, stdin: &args.stdin };
             return shell.sessions.begin(&sandbox, command, cx).await;
         }
-        let watched = WatchedPaths::watch(&args, cx).await;
-        let finished = sandbox::run(&sandbox, &order, args.stdin.as_bytes()).await;
+        let (finished, changes) = match WatchedPaths::of(&args, cx) {
+            None => (sandbox::run(&sandbox, &order, args.stdin.as_bytes()).await, None),
+            Some(paths) => {
+                let command = WatchedCommand { sandbox, order, stdin: args.stdin, paths };
+                let ComparedCommand { finished, changes } = shell.watched.run(command).await?;
+                (finished, Some(changes))
+            }
+        };
         let finished = finished.map_err(|error| {
             ToolError::TellModel(format!("The command could not be started: {error}."))
         })?;
@@ -193,14 +200,11 @@ impl Tool for Exec {
             finished.ending.words(time_max),
             replies::seconds(finished.took)
         );
-        let text = format!("{head}\n{}", shown::all(&finished.kept, whole.as_deref()));
-        let Some(watched) = watched else { return Ok(shown::output(untrusted, text)) };
-        let changes = watched.changes(cx).await;
-        Ok(ToolOutput::Reported {
-            for_model: format!("{text}\n{}", changes::for_model(&changes)),
-            sources: vec![Source::Command { read_others: untrusted }],
-            effects: changes::for_people(&changes, cx).into_iter().collect(),
-        })
+        let mut text = format!("{head}\n{}", shown::all(&finished.kept, whole.as_deref()));
+        if let Some(changes) = changes {
+            text = format!("{text}\n{}", changes::for_model(&changes));
+        }
+        Ok(shown::output(untrusted, text))
     }
 }
 
