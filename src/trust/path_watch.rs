@@ -4,7 +4,7 @@
 
 use rusqlite::{Connection, params};
 
-use crate::bus::{Wake, outbox};
+use crate::bus::{Notifier, outbox};
 use crate::replies;
 use crate::store::{Json, LenientJson, Store, StoreError, Sync};
 use crate::types::message::Address;
@@ -13,7 +13,7 @@ use crate::types::message::Address;
 #[derive(Clone)]
 pub struct PathWatcher {
     store: Store,
-    outbox: Wake,
+    outbox: Notifier,
 }
 
 /// A command that runs, to be ended by [`Self::end`].
@@ -25,7 +25,7 @@ pub struct PathWatch {
 }
 
 impl PathWatcher {
-    pub fn new(store: Store, outbox: Wake) -> Self {
+    pub fn new(store: Store, outbox: Notifier) -> Self {
         Self { store, outbox }
     }
 
@@ -56,7 +56,7 @@ impl PathWatch {
             }
         };
         watcher.store.write("paths compared", Sync::Later, end).await?;
-        watcher.outbox.up();
+        watcher.outbox.notify();
         Ok(())
     }
 }

@@ -270,7 +270,7 @@ async fn the_person_is_shown_what_a_command_with_the_network_has_changed() {
 #[tokio::test]
 async fn the_person_is_shown_what_a_stopped_command_with_the_network_has_changed() {
     let config = with(NetworkRule::On);
-    let tools = ToolSet::standard_with(shell::tools(&config, &shell::standing(&config)));
+    let tools = ToolSet::standard_with(shell::tools(&config, &shell::check_sandbox(&config)));
     let mut rig = Rig::of(Parts { tools, ..Parts::default() }).await;
     let project = rig.workspace().join("project");
     fs::create_dir_all(&project).unwrap();

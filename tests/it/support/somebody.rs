@@ -29,7 +29,7 @@ pub(crate) fn somebody(role: Role, chat_kind: ChatKind) -> (ToolContext, TempDir
             actions.clone(),
             Notifier::default(),
         ),
-        path_watcher: PathWatcher::new(actions.store.clone(), Wake::default()),
+        path_watcher: PathWatcher::new(actions.store.clone(), Notifier::default()),
         actions,
         session: SessionId(1),
         workspace,
