@@ -107,7 +107,8 @@ fn sandbox_cost() -> Result<String> {
     let order = SandboxCommand {
         command: ":".to_owned(),
         cwd: place.clone(),
-        folder: place,
+        folder: place.clone(),
+        home: place,
         read: Vec::new(),
         write: Vec::new(),
         time_max: START_MAX,

@@ -10,6 +10,7 @@ mod backup;
 mod channels;
 mod deserializer;
 mod exec;
+mod exec_folders;
 mod file;
 mod gateway;
 mod heartbeat;

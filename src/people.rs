@@ -3,6 +3,7 @@
 //! rights of a turn that has seen untrusted content (`trust`).
 
 pub mod activation;
+pub mod folder_roles;
 pub mod folders;
 pub mod links;
 pub mod listing;

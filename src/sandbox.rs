@@ -50,6 +50,7 @@ pub use readable::readable;
 pub use scratch::sweep;
 pub use start::{
     CommandEnding, CommandInput, FinishedCommand, OUTPUT_BYTES_MAX, RunningSandbox, StdinFeed, run,
+    run_until,
 };
 pub use trial::{SandboxState, trial};
 pub use wire::ExceededLimit;

@@ -58,6 +58,7 @@ use crate::provider::ToolSchema;
 use crate::store::StoreError;
 use crate::tasks::schedule as jobs;
 use crate::trust::instruction_watch::{InstructionEditor, InstructionWatcher};
+use crate::trust::path_watch::PathWatcher;
 use crate::types::message::{Address, Body, ChannelName, ChatKind, Sender, SenderId};
 use crate::types::person::FolderOwner;
 use crate::types::persona::AllowedTools;
@@ -89,6 +90,8 @@ pub struct ToolContext {
     pub actions: Actions,
     /// Watches changes of the instructions that may happen after the call has ended.
     pub instruction_watcher: InstructionWatcher,
+    /// Records commands whose changes people are shown.
+    pub path_watcher: PathWatcher,
     pub session: SessionId,
     pub who: Sender,
     /// The accounts of persons, and their roles.
@@ -160,12 +163,6 @@ pub enum ToolOutput {
     Text {
         for_model: String,
         sources: Vec<Source>,
-    },
-    /// The same, and changes of our own store: messages to people about what was done.
-    Reported {
-        for_model: String,
-        sources: Vec<Source>,
-        effects: Vec<Effect>,
     },
     Change(ToolChange),
     /// Changes of our own store.

@@ -14,3 +14,4 @@ pub mod instruction_watch;
 pub mod instruction_versions;
 pub mod mcp_pins;
 pub mod marked_files;
+pub mod path_watch;

@@ -21,6 +21,7 @@ pub mod snapshot;
 pub mod template;
 
 mod change;
+pub mod command_folders;
 mod hash;
 mod incoming;
 mod marked;
@@ -154,23 +155,6 @@ impl Workspace {
     /// For people to read; files are reached through the other functions.
     pub fn root(&self) -> &Path {
         &self.0.root
-    }
-
-    /// The folder in which commands run, made if it is missing: the trusted one, or the one for untrusted
-    /// files.
-    pub fn folder_of_commands(
-        &self,
-        scope: &FileScope,
-        is_untrusted: bool,
-    ) -> anyhow::Result<PathBuf> {
-        let folder = if is_untrusted { Some(scope.downloads()) } else { scope.root() };
-        match folder {
-            None => Ok(self.root().canonicalize()?),
-            Some(folder) => {
-                self.make_folder(&folder)?;
-                Ok(self.on_disk(&folder)?)
-            }
-        }
     }
 
     /// The place on disk of something in one of the folders, if nothing leads out of that folder.

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use crate::people::Role;
+use crate::people::folder_roles::{FolderRoles, RoleFolder};
 use crate::replies;
 use crate::sandbox::{self, CommandLimits, Enforced, Sandbox, SandboxLevel};
 use crate::secret::VariableValue;
@@ -14,6 +15,7 @@ use crate::tools::shell::more_paths;
 use crate::tools::shell::{Config, NetworkRule};
 use crate::workspace::folders::BESIDE;
 
+use super::exec_folders::{SeenFolder, ShellRole, check_folders};
 use super::reading::ConfigSource;
 use super::values::{AbsolutePath, At, Flag, Text, Within};
 use crate::config::secrets::{self, UnresolvedSecret};
@@ -50,11 +52,15 @@ pub(super) struct ExecSection {
     /// machine's own services, too.
     network: NetworkRule,
     /// Files and folders that commands can read besides the system, as absolute paths. None may
-    /// hold the home, the config file, or a file with a key. Default: none.
-    read: Vec<Text<AbsolutePath>>,
+    /// hold the home, the config file, or a file with a key. A table instead of a path names the
+    /// least role whose commands see it, in private chats:
+    /// `{ path = "/srv/photos", role = "owner" }`. Default: none.
+    #[schemars(extend("title" = "list of paths or tables"))]
+    read: Vec<At<SeenFolder>>,
     /// Files and folders that commands can write besides the workspace. The same rules apply, and
     /// they must exist. Default: none.
-    write: Vec<Text<AbsolutePath>>,
+    #[schemars(extend("title" = "list of paths or tables"))]
+    write: Vec<At<SeenFolder>>,
     /// The paths of `read` and `write`, or paths below them, where only you write. Commands in the
     /// workspace and those of jobs see these. The others count as untrusted, and are seen by commands
     /// with `untrusted` or the network. Default: none.
@@ -78,16 +84,6 @@ pub(super) struct ExecSection {
     processes: Within<8, 4_000, 128>,
 }
 
-/// Guests are strangers, and have no shell.
-#[derive(Clone, Copy, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-enum ShellRole {
-    User,
-    #[default]
-    Admin,
-    Owner,
-}
-
 /// Where programs are, also for a daemon that was started without a PATH.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -99,32 +95,36 @@ impl ExecSection {
         let bytes = |megabytes: u32| u64::from(megabytes) * MB;
         let (file, disk) = (bytes(self.file_mb.0), bytes(self.disk_mb.0));
         let bounds = CommandLimits::new(bytes(self.memory_mb.0), file, disk, self.processes.0);
-        let paths =
-            |paths: Vec<Text<AbsolutePath>>| paths.into_iter().map(|path| path.0.0).collect();
+        let role = Role::from(self.role);
+        check_folders(source, role, &self.read, &self.write);
+        let folders = |entries: &[At<SeenFolder>]| -> Vec<RoleFolder> {
+            entries.iter().map(|entry| entry.value.folder(role)).collect()
+        };
+        let folder_roles = FolderRoles { read: folders(&self.read), write: folders(&self.write) };
+        let paths = |folders: &[RoleFolder]| -> Vec<PathBuf> {
+            folders.iter().map(|folder| folder.path.clone()).collect()
+        };
         let mut env = default_variables(source);
         let declared = self.env.into_iter();
         env.extend(declared.filter_map(|(name, value)| variable(source, name, &value)));
         Config {
             enabled: self.enabled.0,
-            role: match self.role {
-                ShellRole::User => Role::User,
-                ShellRole::Admin => Role::Admin,
-                ShellRole::Owner => Role::Owner,
-            },
+            role,
             network: self.network,
             sandbox: Sandbox {
                 program: Sandbox::THIS_PROGRAM.into(),
                 level: self.sandbox,
                 network: false,
-                read: paths(self.read),
-                write: paths(self.write),
+                read: paths(&folder_roles.read),
+                write: paths(&folder_roles.write),
                 env,
                 bounds,
                 least: Enforced::default(),
             },
             time_max: self.timeout_seconds.seconds(),
             background_max: self.background_minutes.minutes(),
-            trusted: paths(self.trusted),
+            trusted: self.trusted.into_iter().map(|path| path.0.0).collect(),
+            folder_roles,
         }
     }
 }

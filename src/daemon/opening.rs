@@ -19,6 +19,7 @@ use crate::store::{
     FILE, FreeSpace, MigrationProgress, OnFull, OpenError, Store, StoreError, StoreOptions, Sync,
 };
 use crate::tasks::schedule;
+use crate::trust::path_watch;
 use crate::types::safe_mode::SafeMode;
 
 /// Pause before a full disk is checked again.
@@ -99,8 +100,21 @@ pub(super) fn explain(home: &Path, error: anyhow::Error) -> anyhow::Error {
 /// Reads what is kept in memory, and notifies the owner if the store was opened on a full disk.
 pub(super) async fn prepare(bus: &Bus) -> Result<(), StoreError> {
     notify_if_full(bus).await;
+    report_cut_off(bus).await?;
     let activations = bus.people.activations.clone();
     bus.store.read(move |store| activations.load(store)).await
+}
+
+/// Tells people of commands with the network that the end of the last run cut off.
+async fn report_cut_off(bus: &Bus) -> Result<(), StoreError> {
+    if !bus.store.read(path_watch::has_cut_off).await? {
+        return Ok(());
+    }
+    let report = bus.store.write("commands cut off", Sync::Now, path_watch::report_cut_off);
+    if let Err(error) = report.await {
+        tracing::warn!(%error, "Cannot tell people of a command that was cut off, will try again at the next start");
+    }
+    Ok(())
 }
 
 /// Notifies the owner if the store was opened on a full disk.

@@ -138,14 +138,19 @@ pub fn no_landlock(found: Result<i64, i32>) -> String {
     }
 }
 
+/// The beginnings of [`files_changed_by_command`], for a command that has ended by itself, and one that was stopped.
+pub const NETWORK_COMMAND_DONE: &str = "The command with the network is done.";
+pub const NETWORK_COMMAND_STOPPED: &str = "I stopped the command with the network.";
+
 /// Tells which files a command with the network has changed: each has the kind of its change, and its path. `more` are left
 /// out. `is_whole` is false if there were too many files to compare.
 pub fn files_changed_by_command<'a>(
+    ended: &str,
     changes: impl Iterator<Item = (&'a str, &'a str)>,
     more: usize,
     is_whole: bool,
 ) -> String {
-    let mut text = "The command with the network is done. It changed these files:".to_owned();
+    let mut text = format!("{ended} It changed these files:");
     for (kind, path) in changes {
         let _ = write!(text, "\n- {kind}: {}", shown_path(path));
     }
@@ -158,4 +163,17 @@ pub fn files_changed_by_command<'a>(
         );
     }
     text + "\nI can't undo this."
+}
+
+/// Tells that the end of a command with the network was lost. `paths` are those that it could change.
+pub fn command_cut_off(paths: &[String]) -> String {
+    let shown: Vec<_> = paths.iter().map(shown_path).collect();
+    let place = match shown.is_empty() {
+        true => "your workspace".to_owned(),
+        false => shown.join(", "),
+    };
+    format!(
+        "A command with the network was cut off when I stopped. It may have changed files in {place}. I can't tell which, so \
+         please check them."
+    )
 }

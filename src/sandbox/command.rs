@@ -96,8 +96,10 @@ pub struct SandboxCommand {
     pub command: String,
     /// The working folder, within the visible paths.
     pub cwd: PathBuf,
-    /// The folder that it may change, which is its home.
+    /// The folder that it may change.
     pub folder: PathBuf,
+    /// Its `HOME`: the folder, or one in it.
+    pub home: PathBuf,
     /// Further paths that it may read.
     pub read: Vec<PathBuf>,
     /// Further paths that it may change.

@@ -188,7 +188,7 @@ fn first_process(spec: &SandboxSpec, prepared: &mut Prepared) -> io::Result<Opti
     let wanted = libc::CLONE_NEWPID | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS | network;
     let with_users = libc::CLONE_NEWUSER | wanted;
     let is_sandboxed = spec.level != SandboxLevel::Off;
-    if is_sandboxed && let Some(other) = CommandAccount::instead_of_root(&spec.home)? {
+    if is_sandboxed && let Some(other) = CommandAccount::instead_of_root(&spec.folder)? {
         let lending = root::take_named(&mut prepared.seen)
             .and_then(|()| other.give_streams(prepared.errors.as_ref()));
         match lending.and_then(|()| start(other, with_users, prepared)) {

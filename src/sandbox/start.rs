@@ -19,6 +19,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixStream, unix::pipe};
 use tokio::process::{Child, ChildStdin, ChildStdout};
 use tokio::time::{Instant, timeout, timeout_at};
+use tokio_util::sync::CancellationToken;
 
 use super::output::KeptOutput;
 use super::{ENTRY, Enforced, Sandbox, SandboxCommand};
@@ -96,6 +97,16 @@ pub async fn run(
     order: &SandboxCommand,
     input: &[u8],
 ) -> io::Result<FinishedCommand> {
+    run_until(sandbox, order, input, &CancellationToken::new()).await
+}
+
+/// Runs a command to its end, or ends it at `stop`. All of it is gone when this returns, unless that takes too long.
+pub async fn run_until(
+    sandbox: &Sandbox,
+    order: &SandboxCommand,
+    input: &[u8],
+    stop: &CancellationToken,
+) -> io::Result<FinishedCommand> {
     let began = Instant::now();
     let mut sandboxed = RunningSandbox::start(sandbox, order).await?;
     let mut kept = KeptOutput::default();
@@ -109,13 +120,21 @@ pub async fn run(
     };
     let reading = async {
         let mut piece = vec![0; PIECE_BYTES];
-        while let Some(bytes) = sandboxed.hear(&mut piece).await {
+        let exceeded = loop {
+            let read = tokio::select! {
+                () = stop.cancelled() => break Some(ExceededLimit::Asked),
+                read = sandboxed.hear(&mut piece) => read,
+            };
+            let Some(bytes) = read else { break None };
             kept.take(&piece[..bytes]);
             if kept.total() > OUTPUT_BYTES_MAX {
-                return sandboxed.end_for(ExceededLimit::Output).await;
+                break Some(ExceededLimit::Output);
             }
+        };
+        match exceeded {
+            Some(exceeded) => sandboxed.end_for(exceeded).await,
+            None => sandboxed.end_by(stop).await,
         }
-        sandboxed.end().await
     };
     let ending = tokio::select! {
         () = writing => unreachable!("it never ends"),
@@ -170,10 +189,18 @@ impl RunningSandbox {
     }
 
     /// Waits for its end, and ends it when its time is over.
-    pub async fn end(mut self) -> CommandEnding {
+    pub async fn end(self) -> CommandEnding {
+        self.end_by(&CancellationToken::new()).await
+    }
+
+    /// As [`Self::end`], and ends it at `stop`.
+    async fn end_by(mut self, stop: &CancellationToken) -> CommandEnding {
         let mut reports = Vec::new();
-        let ended = timeout_at(self.until, read_reports(&mut self.control, &mut reports)).await;
-        let exceeded = ended.is_err().then_some(ExceededLimit::Time);
+        let ended = timeout_at(self.until, read_reports(&mut self.control, &mut reports));
+        let exceeded = tokio::select! {
+            () = stop.cancelled() => Some(ExceededLimit::Asked),
+            ended = ended => ended.is_err().then_some(ExceededLimit::Time),
+        };
         self.stop(reports, exceeded).await
     }
 
@@ -266,7 +293,8 @@ pub(super) fn spec(sandbox: &Sandbox, order: &SandboxCommand, task: SandboxTask)
         task,
         level: sandbox.level,
         cwd: order.cwd.clone(),
-        home: order.folder.clone(),
+        folder: order.folder.clone(),
+        home: order.home.clone(),
         env: env.collect(),
         read: sandbox.read.iter().chain(&order.read).cloned().collect(),
         write: sandbox.write.iter().chain(&order.write).chain([&order.folder]).cloned().collect(),

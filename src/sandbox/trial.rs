@@ -136,7 +136,8 @@ fn attempt(sandbox: &Sandbox) -> io::Result<Enforced> {
     let order = SandboxCommand {
         command: String::new(),
         cwd: inside.clone(),
-        folder: inside,
+        folder: inside.clone(),
+        home: inside,
         read: Vec::new(),
         write: Vec::new(),
         time_max: TRIAL_TIME_MAX,

@@ -16,8 +16,9 @@ const SPEC_BYTES_MAX: usize = 16 * 1024 * 1024;
 pub(super) struct SandboxSpec {
     pub(super) task: SandboxTask,
     pub(super) level: SandboxLevel,
-    /// The working folder and the home of the command.
+    /// The working folder, the folder that it may change, and the home of the command.
     pub(super) cwd: PathBuf,
+    pub(super) folder: PathBuf,
     pub(super) home: PathBuf,
     /// All of the command's variables but those that the sandbox adds: HOME, PWD, TMPDIR.
     pub(super) env: Vec<(String, String)>,

@@ -64,6 +64,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("schema-35.sql"),
     include_str!("schema-36.sql"),
     include_str!("schema-37.sql"),
+    include_str!("schema-38.sql"),
 ];
 
 /// Returns the version of an up-to-date database.

@@ -22,16 +22,16 @@ use super::{
     AnyTool, CallPlace, Reach, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec, tell,
 };
 use crate::people::Role;
+use crate::people::folder_roles::{FolderRoles, role_for_folders};
 use crate::replies;
 use crate::sandbox::{self, CommandEnding, Enforced, Sandbox, SandboxState};
 use crate::tasks::schedule::Commands;
 use crate::trust::acts::CommandAccess;
-use crate::types::message::Address;
-use crate::types::source::Source;
+use crate::types::message::{Address, ChatKind};
 use crate::workspace::FileScope;
 use crate::workspace::file_reads::FileReads;
 use crate::workspace::path::names_inbox;
-use changes::WatchedPaths;
+use changes::{ComparedCommand, WatchedCommand, WatchedCommands, WatchedPaths};
 use network::ByNetworkRule;
 pub use network::NetworkRule;
 pub use places::ExecArgs;
@@ -58,6 +58,8 @@ pub struct Config {
     pub background_max: Duration,
     /// The paths of the sandbox's `read` and `write`, and paths below them, whose files count as trusted.
     pub trusted: Vec<PathBuf>,
+    /// The roles whose commands see the paths of the sandbox's `read` and `write`.
+    pub folder_roles: FolderRoles,
 }
 
 /// Tests the sandbox once. Off if the shell is disabled.
@@ -80,8 +82,9 @@ pub fn tools(config: &Config, standing: &SandboxState) -> Vec<Arc<dyn AnyTool>> 
     }
     let config = Config { sandbox: with_confirmed(config, standing), ..config.clone() };
     let (role, rule) = (config.role, config.network);
-    let (files_sandboxed, sessions) = (config.sandbox.least.files(), Sessions::default());
-    let shell = Arc::new(Shell { config, files_sandboxed, sessions });
+    let files_sandboxed = config.sandbox.least.files();
+    let (sessions, watched) = (Sessions::default(), WatchedCommands::default());
+    let shell = Arc::new(Shell { config, files_sandboxed, sessions, watched });
     let exec = ByNetworkRule { rule, files_sandboxed, tool: Exec(Arc::clone(&shell)) };
     let exec = ForRole(role, exec);
     vec![Arc::new(exec), Arc::new(ForRole(role, ProcessTool(shell)))]
@@ -104,6 +107,7 @@ pub fn commands(config: &Config, standing: &SandboxState) -> Option<Commands> {
     standing.is_offered().then(|| Commands {
         files_sandboxed: sandbox.least.files(),
         sandbox: more_paths::trusted_only(sandbox, &config.trusted),
+        folder_roles: config.folder_roles.clone(),
         role: config.role,
         time_max: config.time_max,
         network: config.network != NetworkRule::Off,
@@ -114,6 +118,7 @@ struct Shell {
     config: Config,
     files_sandboxed: bool,
     sessions: Sessions,
+    watched: WatchedCommands,
 }
 
 struct Exec(Arc<Shell>);
@@ -153,7 +158,7 @@ impl Tool for Exec {
             );
         }
         shell.time_max(args)?;
-        if let Some(path) = shell.hidden_path(args) {
+        if let Some(path) = shell.hidden_path(args, place) {
             return Err(format!(
                 "Denied: others may write in {}, so a command that sees it needs `untrusted`, and then sees downloads/ in \
                  place of the workspace.",
@@ -169,13 +174,19 @@ impl Tool for Exec {
         let mut order = prepare_command(cx, &args).await?;
         order.time_max = time_max;
         let others = shell.untrusted_reads(&args, &order, cx).await;
-        let sandbox = shell.sandbox(&args);
+        let sandbox = shell.sandbox(&args, cx);
         if args.background {
             let command = BackgroundCommand { order, others, stdin: &args.stdin };
             return shell.sessions.begin(&sandbox, command, cx).await;
         }
-        let watched = WatchedPaths::watch(&args, cx).await;
-        let finished = sandbox::run(&sandbox, &order, args.stdin.as_bytes()).await;
+        let (finished, changes) = match WatchedPaths::of(&args, cx) {
+            None => (sandbox::run(&sandbox, &order, args.stdin.as_bytes()).await, None),
+            Some(paths) => {
+                let command = WatchedCommand { sandbox, order, stdin: args.stdin, paths };
+                let ComparedCommand { finished, changes } = shell.watched.run(command).await?;
+                (finished, Some(changes))
+            }
+        };
         let finished = finished.map_err(|error| {
             ToolError::TellModel(format!("The command could not be started: {error}."))
         })?;
@@ -189,14 +200,11 @@ impl Tool for Exec {
             finished.ending.words(time_max),
             replies::seconds(finished.took)
         );
-        let text = format!("{head}\n{}", shown::all(&finished.kept, whole.as_deref()));
-        let Some(watched) = watched else { return Ok(shown::output(untrusted, text)) };
-        let changes = watched.changes(cx).await;
-        Ok(ToolOutput::Reported {
-            for_model: format!("{text}\n{}", changes::for_model(&changes)),
-            sources: vec![Source::Command { read_others: untrusted }],
-            effects: changes::for_people(&changes, cx).into_iter().collect(),
-        })
+        let mut text = format!("{head}\n{}", shown::all(&finished.kept, whole.as_deref()));
+        if let Some(changes) = changes {
+            text = format!("{text}\n{}", changes::for_model(&changes));
+        }
+        Ok(shown::output(untrusted, text))
     }
 }
 
@@ -220,9 +228,15 @@ impl Shell {
         }
     }
 
+    /// Returns the sandbox with the paths of the config that a person's commands may see here.
+    fn visible(&self, role: Role, chat_kind: ChatKind) -> Sandbox {
+        let role = role_for_folders(role, chat_kind, self.config.role);
+        self.config.folder_roles.visible(&self.config.sandbox, role)
+    }
+
     /// Returns the sandbox of a command, with or without the network, and with the paths as trusted as its folder.
-    fn sandbox(&self, args: &ExecArgs) -> Sandbox {
-        let mut sandbox = self.config.sandbox.clone();
+    fn sandbox(&self, args: &ExecArgs, cx: &ToolContext) -> Sandbox {
+        let mut sandbox = self.visible(cx.role, cx.chat_kind);
         if args.network {
             sandbox.network = true;
             sandbox.least.network = sandbox::NetworkAccess::Open;
@@ -238,13 +252,18 @@ impl Shell {
         self.files_sandboxed && places::access(args) == CommandAccess::Workspace
     }
 
-    /// Returns a path that a command names but does not see.
-    fn hidden_path(&self, args: &ExecArgs) -> Option<&Path> {
-        let hidden = more_paths::untrusted(&self.config.sandbox, &self.config.trusted);
-        hidden.filter(|_| self.sees_trusted(args)).find(|path| {
+    /// Returns a path that a command names but does not see, because it is untrusted.
+    fn hidden_path(&self, args: &ExecArgs, place: &CallPlace<'_>) -> Option<PathBuf> {
+        if !self.sees_trusted(args) {
+            return None;
+        }
+        // Paths for higher roles are not there, whatever the command asks for.
+        let visible = self.visible(place.role, place.chat_kind);
+        let is_named = |path: &&Path| {
             path.to_str()
                 .is_some_and(|path| args.command.contains(path) || args.stdin.contains(path))
-        })
+        };
+        more_paths::untrusted(&visible, &self.config.trusted).find(is_named).map(Path::to_owned)
     }
 
     /// Determines if a command's output may contain untrusted content. A command that sees the downloads, or has no

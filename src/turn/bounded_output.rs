@@ -11,9 +11,7 @@ pub(crate) fn within_bounds(
     mut called: Result<ToolOutput, ToolError>,
 ) -> Result<ToolOutput, ToolError> {
     match &mut called {
-        Ok(
-            ToolOutput::Text { for_model: text, .. } | ToolOutput::Reported { for_model: text, .. },
-        )
+        Ok(ToolOutput::Text { for_model: text, .. })
         | Err(
             ToolError::TellModel(text)
             | ToolError::Transient(text)

@@ -140,10 +140,6 @@ async fn carry_out(
             let outcome = CallOutcome::Done(marked(for_model, &sources, cx));
             CallEnd { sources, ..CallEnd::of(call, began, outcome) }
         }
-        ToolOutput::Reported { for_model, sources, effects } => {
-            let outcome = CallOutcome::Done(marked(for_model, &sources, cx));
-            CallEnd { sources, effects, ..CallEnd::of(call, began, outcome) }
-        }
         ToolOutput::Change(change) => return make_change(turns, calling, began, change).await,
         ToolOutput::Effects { for_model, mut effects } => {
             effects.iter_mut().for_each(|effect| mark_own_words(calling, effect));

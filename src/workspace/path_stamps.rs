@@ -11,6 +11,7 @@ use cap_std::fs::{Dir, MetadataExt as _};
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
 
+use super::command_folders::HOME;
 use super::files::shown;
 use super::path::TEMPORARY_PREFIX;
 use super::stamp::Stamp;
@@ -196,9 +197,12 @@ fn open_below(folder: &Dir, name: &OsStr) -> Result<Dir, Errno> {
     Ok(Dir::from_std_file(below.into()))
 }
 
-/// Returns the place of a file in a list that may be cut. A hook or a config of git makes its next command run programs;
-/// its other records change with each command.
+/// Returns the place of a file in a list that may be cut. A hook or a config of git makes its next command run programs,
+/// and so may settings in the `HOME` of commands; git's other records change with each command.
 fn rank(path: &str) -> u8 {
+    if path.split('/').next() == Some(HOME) {
+        return 0;
+    }
     let mut names = path.split('/').skip_while(|name| *name != ".git");
     let is_in_git = names.next().is_some();
     let mut rest = names.peekable();

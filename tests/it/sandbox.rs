@@ -143,6 +143,7 @@ fn order(workspace: &Path) -> SandboxCommand {
         command: String::new(),
         cwd: workspace.to_owned(),
         folder: workspace.to_owned(),
+        home: workspace.to_owned(),
         read: Vec::new(),
         write: Vec::new(),
         time_max: Duration::from_secs(60),

@@ -1,6 +1,7 @@
 //! The shell as a model uses it: `exec` and `process`, who may, what of the workspace, and how long.
 
 mod background;
+mod home;
 mod more_paths;
 mod others;
 mod rules;
@@ -13,6 +14,7 @@ use std::time::Duration;
 use peacrab::config::AgentConfig;
 use peacrab::conversation::asks::{ApprovalSettings, Approvals};
 use peacrab::people::Role;
+use peacrab::people::folder_roles::FolderRoles;
 use peacrab::replies;
 use peacrab::sandbox::{SandboxLevel, SandboxState};
 use peacrab::tools::shell::{self, Config};
@@ -38,6 +40,7 @@ pub(crate) fn config() -> Config {
         time_max: Duration::from_secs(60),
         background_max: Duration::from_secs(120),
         trusted: Vec::new(),
+        folder_roles: FolderRoles::default(),
     }
 }
 

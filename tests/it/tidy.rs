@@ -266,7 +266,17 @@ const OWNERS: [(&str, &[&str]); 7] = [
         ],
     ),
     ("channels", &["web_logins"]),
-    ("trust", &["former_home", "instruction_versions", "marked_files", "mcp_pins", "rule_watch"]),
+    (
+        "trust",
+        &[
+            "former_home",
+            "instruction_versions",
+            "marked_files",
+            "mcp_pins",
+            "rule_watch",
+            "watched_commands",
+        ],
+    ),
     (
         "tasks",
         &["heartbeat_state", "jobs", "task_messages", "task_numbers", "tasks", "webhook_calls"],

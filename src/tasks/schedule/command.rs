@@ -1,13 +1,13 @@
 //! Commands of jobs, run in the same sandbox and within the same limits as those of `exec`, for persons who may use it.
 //! Their output is sent, or becomes input of a model, or reports that there is nothing to do.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::memory::audience;
 use crate::people::Role;
+use crate::people::folder_roles::{FolderRoles, role_for_folders};
 use crate::replies;
 use crate::sandbox::{
     self, CommandEnding, CommandInput, KeptOutput, NetworkAccess, Sandbox, SandboxCommand, readable,
@@ -15,6 +15,7 @@ use crate::sandbox::{
 use crate::secret::Redactor;
 use crate::tasks::schedule::needs::CommandNeeds;
 use crate::types::message::{ChatKind, Printed};
+use crate::workspace::command_folders::CommandPlace;
 use crate::workspace::file_reads::FileReads;
 use crate::workspace::named_paths::NamedPaths;
 use crate::workspace::path::names_inbox;
@@ -33,6 +34,8 @@ const REASON_CHARS: usize = 300;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Commands {
     pub sandbox: Sandbox,
+    /// The roles whose commands see the paths of the sandbox's `read` and `write`.
+    pub folder_roles: FolderRoles,
     /// The least role whose jobs may run commands.
     pub role: Role,
     pub time_max: Duration,
@@ -47,12 +50,14 @@ pub struct Commands {
 pub(super) struct JobCommand<'a> {
     pub(super) command: &'a str,
     pub(super) needs: &'a CommandNeeds,
+    /// The role for which it sees paths of the config.
+    pub(super) folder_role: Role,
 }
 
 /// The folders that the command of a run sees.
 #[derive(Debug)]
 pub(super) struct CommandFolders {
-    pub(super) folder: PathBuf,
+    pub(super) place: CommandPlace,
     pub(super) named: NamedPaths,
 }
 
@@ -84,9 +89,14 @@ impl Commands {
         }
     }
 
+    /// Returns the role for which the commands of a person see paths of the config.
+    pub(super) fn folder_role(&self, role: Role, chat_kind: ChatKind) -> Role {
+        role_for_folders(role, chat_kind, self.role)
+    }
+
     /// Returns the sandbox of a command with these needs. A command that names needs sees no other paths of the config.
-    fn sandbox(&self, needs: &CommandNeeds) -> Sandbox {
-        let mut sandbox = self.sandbox.clone();
+    fn sandbox(&self, needs: &CommandNeeds, folder_role: Role) -> Sandbox {
+        let mut sandbox = self.folder_roles.visible(&self.sandbox, folder_role);
         if !needs.is_none() {
             sandbox.read.clear();
             sandbox.write.clear();
@@ -105,7 +115,7 @@ impl Commands {
         scope: &FileScope,
         workspace: &Workspace,
     ) -> FileReads {
-        let JobCommand { command, needs } = command;
+        let JobCommand { command, needs, .. } = command;
         match scope {
             _ if !needs.is_none() => FileReads::known(workspace, true),
             FileScope::Owner if names_inbox(command) => FileReads::known(workspace, true),
@@ -119,21 +129,22 @@ impl Commands {
     /// stored nor shown to models.
     pub(super) async fn run(
         &self,
-        JobCommand { command, needs }: JobCommand<'_>,
-        CommandFolders { folder, named }: CommandFolders,
+        JobCommand { command, needs, folder_role }: JobCommand<'_>,
+        CommandFolders { place, named }: CommandFolders,
         others: &FileReads,
         redactor: &Redactor,
     ) -> CommandResult {
         let order = SandboxCommand {
             command: command.to_owned(),
-            cwd: folder.clone(),
-            folder,
+            cwd: place.folder.clone(),
+            folder: place.folder,
+            home: place.home,
             read: named.read,
             write: named.write,
             time_max: self.time_max,
             input: CommandInput::Pipe,
         };
-        let result = match sandbox::run(&self.sandbox(needs), &order, &[]).await {
+        let result = match sandbox::run(&self.sandbox(needs, folder_role), &order, &[]).await {
             Ok(result) => result,
             Err(error) => {
                 return CommandResult::Failed(replies::command_refused(&error.to_string()));

@@ -10,6 +10,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::sleep;
 
 use crate::memory::{audience, file_scope};
+use crate::people::Role;
 use crate::people::folders::folder_owner;
 use crate::replies;
 use crate::store::{StoreError, Sync};
@@ -123,7 +124,7 @@ async fn work(scheduler: Scheduler, run: Run) {
 async fn watched(scheduler: &Scheduler, run: &Run) -> Result<Option<CommandResult>, StoreError> {
     let watch = scheduler.instruction_watcher.watch(actor(scheduler, run).await?).await?;
     let result = match begin(scheduler, run).await? {
-        Some(Ok(audience)) => Some(carry_out(scheduler, run, audience).await),
+        Some(Ok(access)) => Some(carry_out(scheduler, run, access).await),
         Some(Err(why)) => Some(CommandResult::Failed(why)),
         None => None,
     };
@@ -153,12 +154,18 @@ async fn actor(scheduler: &Scheduler, run: &Run) -> Result<InstructionEditor, St
     })
 }
 
-/// Stores that the command begins. None if it must not. It may access the files that its person may access at this
-/// moment.
+/// The access of the command of a run: that of its person at the moment when it begins.
+struct RunAccess {
+    scope: FileScope,
+    /// The role for which it sees paths of the config.
+    folder_role: Role,
+}
+
+/// Stores that the command begins. None if it must not. The inner error is the reason why it cannot.
 async fn begin(
     scheduler: &Scheduler,
     run: &Run,
-) -> Result<Option<Result<FileScope, String>>, StoreError> {
+) -> Result<Option<Result<RunAccess, String>>, StoreError> {
     let (id, now, definition) = (run.id, scheduler.clock.now(), run.job.definition.clone());
     let (people, commands) = (scheduler.inputs.people.clone(), scheduler.inputs.commands.clone());
     let begins = move |store: &Connection| {
@@ -173,19 +180,23 @@ async fn begin(
             (Some(commands), Some(role)) => commands
                 .permitted_audience(role, definition.chat_kind)
                 .and_then(|_| commands.check_needs(&definition.needs))
-                .map(|()| file_scope(role, definition.chat_kind, &definition.to, &owner)),
+                .map(|()| RunAccess {
+                    scope: file_scope(role, definition.chat_kind, &definition.to, &owner),
+                    folder_role: commands.folder_role(role, definition.chat_kind),
+                }),
         }))
     };
     scheduler.services.bus.store.write("command begins", Sync::Now, begins).await
 }
 
-async fn carry_out(scheduler: &Scheduler, run: &Run, scope: FileScope) -> CommandResult {
+async fn carry_out(scheduler: &Scheduler, run: &Run, access: RunAccess) -> CommandResult {
     let (Some(commands), Some(command)) =
         (&scheduler.inputs.commands, run.job.definition.payload.command())
     else {
         return CommandResult::Failed(replies::COMMANDS_NOT_OFFERED.to_owned());
     };
-    let command = JobCommand { command, needs: &run.job.definition.needs };
+    let RunAccess { scope, folder_role } = access;
+    let command = JobCommand { command, needs: &run.job.definition.needs, folder_role };
     let (job, needs, file_scope) = (run.job.id, command.needs.clone(), scope.clone());
     let state_bytes_max = commands.sandbox.bounds.disk;
     let workspace = &scheduler.services.workspace;

@@ -10,6 +10,7 @@ use crate::tasks::schedule::Scheduler;
 use crate::tasks::schedule::command::CommandFolders;
 use crate::tasks::schedule::job::JobId;
 use crate::tasks::schedule::needs::CommandNeeds;
+use crate::workspace::command_folders::CommandPlace;
 use crate::workspace::job_state::is_overfull;
 use crate::workspace::named_paths::NamedPaths;
 use crate::workspace::{FileScope, Workspace};
@@ -24,9 +25,9 @@ pub(super) fn folders_of(
 ) -> Result<CommandFolders, String> {
     let refusal = |error: &dyn std::fmt::Display| replies::command_refused(&error.to_string());
     let Some(kind) = needs.state() else {
-        let folder = workspace.folder_of_commands(scope, false);
-        let folder = folder.map_err(|error| refusal(&format!("{error:#}")))?;
-        return Ok(CommandFolders { folder, named: NamedPaths::default() });
+        let place = workspace.folder_of_commands(scope, false);
+        let place = place.map_err(|error| refusal(&format!("{error:#}")))?;
+        return Ok(CommandFolders { place, named: NamedPaths::default() });
     };
     let folder = workspace.job_state(job.0, kind).map_err(|error| refusal(&error))?;
     if is_overfull(&folder, state_bytes_max).map_err(|error| refusal(&error))? {
@@ -38,7 +39,8 @@ pub(super) fn folders_of(
         }
         CommandNeeds::Network | CommandNeeds::Workspace => NamedPaths::default(),
     };
-    Ok(CommandFolders { folder, named })
+    let place = CommandPlace { home: folder.clone(), folder };
+    Ok(CommandFolders { place, named })
 }
 
 /// Deletes the state folders of removed jobs. The next pass retries one that cannot be deleted.

@@ -45,7 +45,8 @@ pub(super) fn launch(
     let command = SandboxCommand {
         command: format!("exec {}", words.join(" ")),
         cwd: program.cwd.clone().unwrap_or_else(|| state.clone()),
-        folder: state,
+        folder: state.clone(),
+        home: state,
         read,
         write,
         time_max: TIME_MAX,

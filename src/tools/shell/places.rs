@@ -11,6 +11,7 @@ use super::shown;
 use crate::sandbox::{CommandInput, KeptOutput, SandboxCommand};
 use crate::tools::{CallPlace, ToolContext, ToolError};
 use crate::trust::acts::CommandAccess;
+use crate::workspace::command_folders::CommandPlace;
 use crate::workspace::named_paths::{NAMED_PATHS_MAX, NamedPathError, NamedPaths};
 use crate::workspace::{Audience, FileError, FileScope, Folder, Workspace, WorkspacePath};
 
@@ -125,6 +126,7 @@ pub(super) async fn prepare_command(
         command: args.command.clone(),
         cwd: PathBuf::new(),
         folder: PathBuf::new(),
+        home: PathBuf::new(),
         read: Vec::new(),
         write: Vec::new(),
         time_max: Duration::ZERO,
@@ -150,7 +152,9 @@ impl CommandView {
         mut order: SandboxCommand,
     ) -> Result<SandboxCommand, ToolError> {
         let is_untrusted = self.access != CommandAccess::Workspace;
-        order.folder = workspace.folder_of_commands(&self.scope, is_untrusted)?;
+        let CommandPlace { folder, home } =
+            workspace.folder_of_commands(&self.scope, is_untrusted)?;
+        (order.folder, order.home) = (folder, home);
         if is_untrusted {
             self.name_paths(workspace, &mut order)?;
         }

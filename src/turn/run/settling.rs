@@ -11,6 +11,7 @@ use crate::people::folders::folder_owner;
 use crate::replies;
 use crate::tools::{Reach, ToolContext, message};
 use crate::trust::acts::tool_role;
+use crate::trust::path_watch::PathWatcher;
 use crate::trust::permission::PermissionReason;
 use crate::trust::table::Act;
 use crate::trust::taint;
@@ -211,6 +212,10 @@ pub(crate) async fn tool_context(
         arrived_here: arrived_here.into(),
         owner,
         instruction_watcher: turns.instruction_watcher.clone(),
+        path_watcher: PathWatcher::new(
+            turns.services.bus.store.clone(),
+            turns.services.bus.outbox.clone(),
+        ),
         workspace: turns.services.workspace.clone(),
         actions: turns.actions.clone(),
         session: session.id,

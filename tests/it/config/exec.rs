@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use peacrab::people::folder_roles::{FolderRoles, RoleFolder};
 use peacrab::sandbox::SandboxLevel;
 use peacrab::tools::shell::NetworkRule;
 
@@ -93,6 +94,19 @@ fn a_wrong_shell_is_refused_in_words() {
         ("read = ['/']", "not the whole machine"),
         ("write = ['/srv/../etc']", "without `..`"),
         ("write = '/srv'", "must be a list"),
+        (
+            "read = [7]",
+            "must be a path, or a table: { path = \"..\", role = \"..\" }, not a whole number",
+        ),
+        ("read = [{ path = 'opt' }]", "must be an absolute path"),
+        ("read = [{ path = '/srv', role = 'guest' }]", "must be one of user, admin, owner"),
+        ("write = [{ path = '/srv', role = 'ovner' }]", "did you mean `owner`?"),
+        ("write = [{ path = '/srv', roel = 'owner' }]", "did you mean `role`?"),
+        ("read = [{ role = 'owner' }]", "needs a `path`"),
+        (
+            "read = ['/srv', { path = '/srv/photos', role = 'owner' }]",
+            "is for the role owner, but /srv shows it to the role admin",
+        ),
         ("env = { 'A=B' = 'x' }", "is not a valid name of an environment variable"),
         ("timeout_seconds = 101", "must be from 1 to 100"),
         ("background_minutes = 0", "must be from 1 to 1440"),
@@ -105,4 +119,42 @@ fn a_wrong_shell_is_refused_in_words() {
         let faults = load(format!("[exec]\n{wrong}\n"), &secrets()).unwrap_err();
         assert!(faults.contains(words) && faults.contains(":2:"), "{wrong}: {faults}");
     }
+}
+
+#[test]
+fn a_folder_names_the_least_role_that_sees_it() {
+    let folder = |path: &str, role| RoleFolder { path: path.into(), role };
+    let file = "[exec]\nrole = 'user'\nread = ['/opt/tools', { path = '/srv/photos', role = 'user' }]\n\
+                write = [{ path = '/srv/photos', role = 'admin' }, { path = '/srv/own', role = 'owner' }]\n";
+    let exec = load(file, &secrets()).unwrap().exec;
+    let read = vec![folder("/opt/tools", Role::User), folder("/srv/photos", Role::User)];
+    let write = vec![folder("/srv/photos", Role::Admin), folder("/srv/own", Role::Owner)];
+    assert_eq!(exec.folder_roles, FolderRoles { read, write });
+    for (role, read, write) in [
+        (Role::User, vec!["/opt/tools", "/srv/photos"], vec![]),
+        (Role::Admin, vec!["/opt/tools", "/srv/photos"], vec!["/srv/photos"]),
+        (Role::Owner, vec!["/opt/tools", "/srv/photos"], vec!["/srv/photos", "/srv/own"]),
+    ] {
+        let seen = exec.folder_roles.visible(&exec.sandbox, role);
+        let paths = |paths: &[PathBuf]| -> Vec<String> {
+            paths.iter().map(|path| path.display().to_string()).collect()
+        };
+        assert_eq!(paths(&seen.read), read, "{role}");
+        assert_eq!(paths(&seen.write), write, "{role}");
+    }
+    // The part of a folder that an entry of its own shows is visible, though the whole is not.
+    let file = "[exec]\nrole = 'user'\nread = [{ path = '/srv', role = 'owner' }, '/srv/music']\n";
+    let exec = load(file, &secrets()).unwrap().exec;
+    let seen = exec.folder_roles.visible(&exec.sandbox, Role::User);
+    assert_eq!(seen.read, [PathBuf::from("/srv/music")]);
+}
+
+#[test]
+fn a_role_below_that_of_the_shell_is_warned_about_and_counts_as_that() {
+    let file = "[exec]\nread = [{ path = '/srv/photos', role = 'user' }]\n";
+    let config = load(file, &secrets()).unwrap();
+    assert_eq!(config.exec.folder_roles.read[0].role, Role::Admin);
+    let warning = "[exec] role = \"user\" of /srv/photos has no effect: commands are for the role admin and above";
+    let warnings = config.warnings(&[]);
+    assert!(warnings.contains(&warning.to_owned()), "{warnings:?}");
 }

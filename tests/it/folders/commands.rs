@@ -3,6 +3,7 @@
 use std::fs;
 
 use peacrab::people::Role;
+use peacrab::replies;
 use peacrab::tools::shell::{self, Config, NetworkRule};
 use peacrab::tools::{Reach, ToolContext, ToolSet};
 use peacrab::trust::acts::CommandAccess;
@@ -263,6 +264,70 @@ async fn the_person_is_shown_what_a_command_with_the_network_has_changed() {
     assert!(rig.ask("1", "again").await.contains("Approve?"));
     rig.say("1", "/approve 2");
     assert_eq!(rig.heard("1", 3).await[2], "Nothing new.");
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn the_person_is_shown_what_a_stopped_command_with_the_network_has_changed() {
+    let config = with(NetworkRule::On);
+    let tools = ToolSet::standard_with(shell::tools(&config, &shell::check_sandbox(&config)));
+    let mut rig = Rig::of(Parts { tools, ..Parts::default() }).await;
+    let project = rig.workspace().join("project");
+    fs::create_dir_all(&project).unwrap();
+    fs::write(project.join("a.txt"), "a\n").unwrap();
+    let running = "SELECT count(*) FROM watched_commands";
+    for (number, command, changed) in [
+        (1, "echo x >> a.txt; echo y > b; sleep 100", true),
+        // It has closed its output.
+        (2, "echo x >> a.txt; rm b; exec >&- 2>&-; sleep 100", true),
+        (3, "touch ../../downloads/begun; sleep 100", false),
+    ] {
+        let arguments = json!({
+            "command": command, "network": true, "paths": ["project"], "cwd": "project"
+        });
+        rig.model.on("pull", [calls(&[("exec", arguments)])]);
+        assert!(rig.ask("1", "pull it").await.contains("Approve?"));
+        rig.say("1", &format!("/approve {number}"));
+        rig.heard("1", 2).await;
+        rig.becomes(|rig| match number {
+            1 => project.join("b").exists(),
+            2 => !project.join("b").exists(),
+            _ => rig.path().join("downloads/begun").exists(),
+        })
+        .await;
+        // Until its list is sent, a crash would be told of.
+        rig.counts(running, 1).await;
+        rig.say("1", "/stop");
+        let heard = rig.heard("1", if changed { 2 } else { 1 }).await;
+        assert!(heard.iter().any(|it| it.starts_with(replies::STOPPED)), "{heard:?}");
+        let list = heard.iter().find(|it| it.starts_with(replies::NETWORK_COMMAND_STOPPED));
+        let b = if number == 1 { "created" } else { "deleted" };
+        let expected = format!(
+            "{} It changed these files:\n- changed: project/a.txt\n- {b}: project/b\nI can't undo this.",
+            replies::NETWORK_COMMAND_STOPPED
+        );
+        assert_eq!(list.map(String::as_str), changed.then_some(&*expected));
+        rig.counts(running, 0).await;
+    }
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn after_a_crash_the_person_is_told_which_paths_a_command_may_have_changed() {
+    let mut rig = Rig::new().await;
+    rig.ask("1", "hello").await;
+    rig.stop().await;
+    // As the end of the daemon leaves them, and one that cannot be read.
+    rig.change(
+        r#"INSERT INTO watched_commands (at, paths) VALUES
+           ('{"channel":"home","chat":"1","thread":null}', '["project","*lists*"]'), ('?', '?')"#,
+    );
+    rig.start().await;
+    let told = "A command with the network was cut off when I stopped. It may have changed files in project, \\*lists\\*. \
+                I can't tell which, so please check them.";
+    assert_eq!(rig.hear("1").await, told);
+    rig.stop_and_start_again().await;
+    assert_eq!(rig.ask("1", "and now?").await, "re: and now?");
     rig.finish().await;
 }
 

@@ -79,7 +79,8 @@ async fn stands_for_a_daemon_when_it_is_told_to() {
     let order = SandboxCommand {
         command,
         cwd: workspace.clone(),
-        folder: workspace,
+        folder: workspace.clone(),
+        home: workspace,
         ..scene.order.clone()
     };
     sandbox::run(&scene.sandbox, &order, b"").await.unwrap();

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use peacrab::config::AgentConfig;
 use peacrab::conversation::asks::{ApprovalSettings, Approvals};
+use peacrab::people::folder_roles::RoleFolder;
 use peacrab::people::{Access, Role};
 use peacrab::replies;
 use peacrab::tasks::schedule::AT_ONCE_MAX;
@@ -67,7 +68,9 @@ pub(super) async fn beats(scene: &Scene) {
 #[tokio::test]
 async fn what_a_command_prints_is_sent_and_the_conversation_knows_of_it() {
     let mut scene = Scene::of(parts()).await;
-    scene.add("1", command("20m", "echo The tide is low.; pwd; id -u > seen")).await;
+    scene
+        .add("1", command("20m", "echo The tide is low.; pwd; id -u > seen; echo $HOME >> seen"))
+        .await;
     let listed = scene.rig.ask("1", "/jobs").await;
     assert!(listed.contains(", command: echo The tide is low."), "{listed}");
     let asked = scene.rig.model.asked().len();
@@ -76,7 +79,8 @@ async fn what_a_command_prints_is_sent_and_the_conversation_knows_of_it() {
     let said = format!("The tide is low.\n{}", workspace.display());
     assert_eq!(scene.rig.hear("1").await, said);
     assert_eq!(scene.rig.model.asked().len(), asked, "no model was asked");
-    assert!(workspace.join("seen").exists());
+    let seen = fs::read_to_string(workspace.join("seen")).unwrap();
+    assert!(seen.ends_with(&format!("\n{}/.home\n", workspace.display())), "{seen}");
     scene.rig.ask("1", "and now?").await;
     let told = scene.rig.model.last().transcript();
     assert!(told.contains("user: [Job 1 (“echo The tide is low.; pwd"), "{told}");
@@ -243,6 +247,27 @@ async fn commands_are_for_those_who_may_use_the_shell() {
         said.ends_with("/workspace\ntwo") && said.contains("/people/p"),
         "others than the owner have their folder: {said}"
     );
+    scene.rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_command_sees_the_folders_for_the_role_of_its_person() {
+    let photos = tempfile::tempdir().unwrap();
+    fs::write(photos.path().join("a"), "the photo\n").unwrap();
+    let path = photos.path().to_owned();
+    let mut config = config();
+    config.sandbox.read = vec![path.clone()];
+    config.trusted = vec![path.clone()];
+    config.folder_roles.read = vec![RoleFolder { path: path.clone(), role: Role::Owner }];
+    let mut scene = Scene::of(with(&config)).await;
+    let add = format!("/jobs command 20m | cat {}/a 2>/dev/null; echo looked", path.display());
+    scene.rig.say("1", &add);
+    assert!(scene.rig.hear("1").await.starts_with("Created: job 1, once, "));
+    scene.rig.say_as(USER, "2", &add);
+    assert!(scene.rig.hear("2").await.starts_with("Created: job 2, once, "));
+    scene.later(21);
+    assert_eq!(scene.rig.hear("1").await, "the photo\nlooked");
+    assert_eq!(scene.rig.hear("2").await, "looked");
     scene.rig.finish().await;
 }
 

@@ -41,6 +41,7 @@ impl Scene {
             channels: ["home".into()].into(),
             commands: Some(Commands {
                 sandbox: crate::sandbox::sandbox(),
+                folder_roles: Default::default(),
                 role: Role::Admin,
                 time_max: std::time::Duration::from_secs(60),
                 files_sandboxed: true,

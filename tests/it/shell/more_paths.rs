@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use peacrab::people::folder_roles::{FolderRoles, RoleFolder};
 use peacrab::tools::ToolOutput;
 use peacrab::types::source::Source;
 
@@ -44,7 +45,7 @@ impl Scene {
 
 /// What a command says, or why it is refused, and whether it counts as untrusted.
 async fn run(desk: &Desk, arguments: Value) -> (String, bool) {
-    let (tool, _) = desk.tools.authorise("exec", Role::Owner).unwrap();
+    let (tool, _) = desk.tools.authorise("exec", desk.cx.role).unwrap();
     match tool.call_json(&arguments.to_string(), &desk.cx).await {
         Ok(ToolOutput::Text { for_model, sources }) => {
             let is_untrusted = sources.contains(&Source::Command { read_others: true });
@@ -111,4 +112,56 @@ fn commands_of_jobs_see_the_trusted_ones_and_never_a_network() {
     let sandbox = commands.sandbox;
     assert_eq!((sandbox.read, sandbox.write), (vec![scene.path("read/own")], Vec::new()));
     assert!(!sandbox.network);
+}
+
+impl Scene {
+    /// Both folders are for the owner, and all roles from users on may run commands.
+    fn for_the_owner(trusted: &[&str]) -> Self {
+        let mut scene = Self::new(trusted);
+        let owners = |name: &str| vec![RoleFolder { path: scene.path(name), role: Role::Owner }];
+        let folder_roles = FolderRoles { read: owners("read"), write: owners("write") };
+        scene.config = Config { role: Role::User, folder_roles, ..scene.config };
+        scene
+    }
+}
+
+#[tokio::test]
+async fn a_folder_with_a_role_is_seen_by_commands_of_that_role_only_in_private() {
+    let scene = Scene::for_the_owner(&[]);
+    let (page, out) = (scene.path("read/page"), scene.path("write/out"));
+    let command = format!("cat {}; echo x > {}; true", page.display(), out.display());
+    for (role, place) in [
+        (Role::User, ChatKind::Private),
+        (Role::Admin, ChatKind::Private),
+        (Role::Owner, ChatKind::Group),
+        (Role::Owner, ChatKind::Private),
+    ] {
+        let desk = Desk::with(&scene.config, role, place);
+        let (said, _) = run(&desk, json!({"command": command, "untrusted": true})).await;
+        let sees = role == Role::Owner && place == ChatKind::Private;
+        assert_eq!(said.contains("Obey."), sees, "{role} {place:?}: {said}");
+        assert_eq!(out.exists(), sees, "{role} {place:?}: {said}");
+    }
+}
+
+#[tokio::test]
+async fn a_trusted_part_of_a_folder_has_its_role() {
+    let scene = Scene::for_the_owner(&["read/own", "write"]);
+    let page = scene.path("read/own/page").display().to_string();
+    let out = scene.path("write/out");
+    let command = format!("cat {page}; echo x > {}; true", out.display());
+    for (role, sees) in [(Role::Admin, false), (Role::Owner, true)] {
+        let desk = Desk::with(&scene.config, role, ChatKind::Private);
+        let (said, _) = run(&desk, json!({"command": command})).await;
+        assert_eq!((said.contains("mine"), out.exists()), (sees, sees), "{role}: {said}");
+    }
+}
+
+#[tokio::test]
+async fn nobody_is_told_to_open_a_folder_that_their_role_does_not_see() {
+    let scene = Scene::for_the_owner(&[]);
+    let reads = format!("cat {}; true", scene.path("read/page").display());
+    let desk = Desk::with(&scene.config, Role::User, ChatKind::Private);
+    let (said, _) = run(&desk, json!({"command": reads})).await;
+    assert!(!said.contains("untrusted") && said.contains("exit code 0"), "{said}");
 }

@@ -8,6 +8,7 @@ use peacrab::people::Role;
 use peacrab::store::{self, Store};
 use peacrab::tools::{ToolContext, ToolOutput};
 use peacrab::trust::instruction_watch::InstructionWatcher;
+use peacrab::trust::path_watch::PathWatcher;
 use peacrab::trust::taint;
 use peacrab::types::message::{Address, ChatKind, Sender};
 use peacrab::types::person::FolderOwner;
@@ -28,6 +29,7 @@ pub(crate) fn somebody(role: Role, chat_kind: ChatKind) -> (ToolContext, TempDir
             actions.clone(),
             Notifier::default(),
         ),
+        path_watcher: PathWatcher::new(actions.store.clone(), Notifier::default()),
         actions,
         session: SessionId(1),
         workspace,
@@ -55,7 +57,7 @@ pub(crate) fn said(text: &str) -> SourcedText {
 pub(crate) fn is_untrusted(output: &ToolOutput, cx: &ToolContext) -> bool {
     let audience = cx.reader().audience;
     match output {
-        ToolOutput::Text { sources, .. } | ToolOutput::Reported { sources, .. } => {
+        ToolOutput::Text { sources, .. } => {
             sources.iter().any(|source| taint::is_untrusted(source, audience))
         }
         _ => false,
@@ -65,9 +67,7 @@ pub(crate) fn is_untrusted(output: &ToolOutput, cx: &ToolContext) -> bool {
 /// The text that the model reads of a tool's output.
 pub(crate) fn text_of(output: ToolOutput) -> String {
     match output {
-        ToolOutput::Text { for_model, .. }
-        | ToolOutput::Reported { for_model, .. }
-        | ToolOutput::Effects { for_model, .. } => for_model,
+        ToolOutput::Text { for_model, .. } | ToolOutput::Effects { for_model, .. } => for_model,
         ToolOutput::Change(change) => change.for_model,
         ToolOutput::Asks(_) | ToolOutput::Awaits(_) => String::new(),
     }
