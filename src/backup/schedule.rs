@@ -175,7 +175,7 @@ async fn tell(bus: &Bus, words: String) {
         None => Ok(()),
     };
     match bus.store.write("backup trouble", Sync::Now, tell).await {
-        Ok(()) => bus.outbox.up(),
+        Ok(()) => bus.outbox.notify(),
         Err(error) => tracing::warn!(%error, "Cannot tell the owner about the backup"),
     }
 }

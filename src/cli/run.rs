@@ -213,7 +213,7 @@ async fn read_again(on: &Invocation, server: &ControlServer) -> Result<NextDaemo
         None => Ok(()),
     };
     match bus.store.write("reload failed", Sync::Now, tell).await {
-        Ok(()) => bus.outbox.up(),
+        Ok(()) => bus.outbox.notify(),
         Err(error) => tracing::warn!(%error, "Cannot tell the owner about the config"),
     }
     Err(error)

@@ -52,7 +52,7 @@ pub struct ReportTerms {
 
 /// A call of which people were not told yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UntoldCall {
+pub struct UnreportedCall {
     pub id: DeferredId,
     pub call: DeferredCall,
     pub terms: ReportTerms,
@@ -122,20 +122,24 @@ pub fn keep(
 }
 
 /// Returns the calls of a turn that people were not told of, in their order.
-pub fn untold(store: &Connection, turn: TurnId) -> rusqlite::Result<Vec<UntoldCall>> {
+pub fn unreported(store: &Connection, turn: TurnId) -> rusqlite::Result<Vec<UnreportedCall>> {
     let mut rows = store.prepare_cached(&format!(
         "SELECT {COLUMNS}, untold FROM deferred_calls WHERE turn = ? AND untold IS NOT NULL ORDER BY id"
     ))?;
     let rows = rows.query_map([turn], |row| {
         let (id, call) = read_deferred(row)?;
         let LenientJson(terms) = row.get::<_, LenientJson<ReportTerms>>(12)?;
-        Ok(terms.map(|terms| UntoldCall { id, call, terms }))
+        Ok(terms.map(|terms| UnreportedCall { id, call, terms }))
     })?;
     Ok(rows.collect::<rusqlite::Result<Vec<_>>>()?.into_iter().flatten().collect())
 }
 
 /// Notes that one message shows these calls to people. They are valid from now on.
-pub fn tell(store: &Connection, calls: &[DeferredId], now: DateTime<Utc>) -> rusqlite::Result<()> {
+pub fn mark_reported(
+    store: &Connection,
+    calls: &[DeferredId],
+    now: DateTime<Utc>,
+) -> rusqlite::Result<()> {
     let mut tell = store.prepare_cached(
         "UPDATE deferred_calls SET untold = NULL, turn = NULL, held = 0, batch = ?, expires = ? WHERE id = ?",
     )?;
@@ -174,7 +178,7 @@ pub fn release(store: &Connection) -> rusqlite::Result<()> {
 }
 
 /// Drops the calls of a turn that has ended, if people are not to be told of them.
-pub fn drop_untold(store: &Connection, turn: TurnId) -> rusqlite::Result<()> {
+pub fn drop_unreported(store: &Connection, turn: TurnId) -> rusqlite::Result<()> {
     store
         .prepare_cached(
             "UPDATE deferred_calls SET untold = NULL, turn = NULL, state = 'denied'
@@ -216,7 +220,7 @@ pub fn open(
 }
 
 /// Returns the calls of the same message that can still be made, in their order.
-pub fn open_with(
+pub fn open_in_message_of(
     store: &Connection,
     id: DeferredId,
     now: DateTime<Utc>,

@@ -132,7 +132,7 @@ pub(super) async fn report_safe_mode(bus: &Bus, safe_mode: SafeMode, restarts: b
         None => Ok(()),
     };
     match bus.store.write("safe mode", Sync::Now, put_notice).await {
-        Ok(()) => bus.outbox.up(),
+        Ok(()) => bus.outbox.notify(),
         Err(error) => tracing::warn!(%error, "Cannot tell the owner about the safe mode"),
     }
 }
@@ -140,7 +140,7 @@ pub(super) async fn report_safe_mode(bus: &Bus, safe_mode: SafeMode, restarts: b
 /// Notifies the person who asked for the restart.
 pub(super) async fn report_restart(bus: &Bus) {
     match bus.store.write("restarted", Sync::Now, restarted::report).await {
-        Ok(()) => bus.outbox.up(),
+        Ok(()) => bus.outbox.notify(),
         Err(error) => tracing::warn!(%error, "Cannot report back after the restart"),
     }
 }

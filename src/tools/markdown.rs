@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use super::files::{
     PathUse, ReadFileArgs, TextToChange, changed, check_change, check_listed, check_read,
-    explained, listed_path, reach_of, read, size_words,
+    explained, format_size, listed_path, reach_of, read,
 };
 use super::{
     CallPlace, Reach, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolReader, ToolSpec, cut,
@@ -361,7 +361,7 @@ impl<'a> MarkdownListing<'a> {
         self.files += 1;
         source::add(&mut self.sources, &file.source());
         let path = escaped_path(file.path().as_str());
-        let _ = writeln!(self.text, "{path} ({})", size_words(file.size()));
+        let _ = writeln!(self.text, "{path} ({})", format_size(file.size()));
         // A file that is too large or not text is listed without headings.
         if file.size() <= LIST_BYTES_MAX
             && let Ok(text) = file.read_text()

@@ -37,7 +37,7 @@ pub enum Reach {
     /// without approval.
     JobNeeds,
     /// It sends a message to another chat.
-    Tell(Telling),
+    Tell(CrossChatMessage),
     /// It changes a file in this folder.
     File(Folder),
     /// It runs a command that sees these folders.
@@ -52,7 +52,7 @@ pub enum Reach {
 
 /// A message to another chat.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Telling {
+pub struct CrossChatMessage {
     pub to: Address,
     /// None if more than a text is sent: files or buttons.
     pub text: Option<String>,

@@ -27,7 +27,7 @@ const NEGATIONS: [&str; 30] = [
 
 /// Returns true if each line of a text occurs in this person's messages of the last turn of a private conversation: see
 /// [`stand_in`]. Quoted and forwarded words do not count.
-pub fn are_said(session: &Session, by: &SenderId, text: &str) -> bool {
+pub fn are_own_words(session: &Session, by: &SenderId, text: &str) -> bool {
     stand_in(said(session, by), text)
 }
 

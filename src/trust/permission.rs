@@ -74,7 +74,7 @@ impl fmt::Display for PermissionReason {
 
 impl PermissionReason {
     /// Returns the way that works after a refusal, as the rest of a sentence: in place of the call, or to its permission.
-    pub fn way(&self) -> String {
+    pub fn alternative(&self) -> String {
         match self {
             Self::Role { needs, .. } => {
                 format!("only that somebody with the role {needs} asks for it")
@@ -90,7 +90,7 @@ impl PermissionReason {
                     .to_owned(),
             },
             Self::Unattended(why, ruling) => why.way_unattended(*ruling),
-            Self::StandsFor(_, why) => why.way(),
+            Self::StandsFor(_, why) => why.alternative(),
         }
     }
 
@@ -120,7 +120,7 @@ impl PermissionReason {
     }
 
     /// Returns true if the call would send private content to others.
-    pub fn is_telling(&self) -> bool {
+    pub fn sends_elsewhere(&self) -> bool {
         matches!(self, Self::EachTime(Act::Tell) | Self::Untrusted(_, Act::Tell))
     }
 
@@ -240,7 +240,7 @@ impl PermissionRequest<'_> {
             Decision::Allow | Decision::Deny(_) => return Decider::Admins,
         };
         match why {
-            why if why.is_telling() => Decider::Person,
+            why if why.sends_elsewhere() => Decider::Person,
             PermissionReason::Untrusted(..) | PermissionReason::EachTime(_)
                 if chat_kind == ChatKind::Private && by_config(self, asking).is_none() =>
             {

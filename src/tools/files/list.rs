@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::size_words;
+use super::format_size;
 use crate::short_text::escaped_path;
 use crate::tools::{ToolError, ToolOutput, cut};
 use crate::types::source::Source;
@@ -88,7 +88,7 @@ impl ShownListing<'_> {
                     closed_suffix(count)
                 }
                 EntryKind::Folder => "/".to_owned(),
-                EntryKind::File(size) => format!(" ({})", size_words(size)),
+                EntryKind::File(size) => format!(" ({})", format_size(size)),
                 EntryKind::Link => " (link)".to_owned(),
                 EntryKind::Special => " (not a regular file)".to_owned(),
             };

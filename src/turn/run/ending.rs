@@ -20,7 +20,7 @@ use crate::turn::run::active::ActiveTurn;
 use crate::turn::run::bounds::ReachedLimit;
 use crate::types::event::EventKind;
 use crate::types::session::{Session, TurnOutcome};
-use crate::types::source::{Parts, Source};
+use crate::types::source::{Source, SourcedText};
 
 /// Maximum time that an answer waits for a draft that is being sent, so that it can replace it: even a slow link
 /// answers by then. A draft that takes longer is deleted when it has arrived.
@@ -46,7 +46,7 @@ impl ActiveTurn<'_> {
     /// Returns the outcome of the turn and the message to the person, for a completion without calls.
     fn closing_message(&self, completion: &Completion) -> (TurnOutcome, Option<String>) {
         let text = completion.text.trim();
-        if is_no_reply(text) && self.owes_words() {
+        if is_no_reply(text) && self.owes_answer() {
             return (TurnOutcome::Answered, Some(replies::NOTHING_TO_SAY.to_owned()));
         }
         if is_no_reply(text) {
@@ -59,13 +59,13 @@ impl ActiveTurn<'_> {
                     replies::LIMIT_USED_UP_OWNER
                 }
                 Some(StopReason::MaxTokens) => replies::LIMIT_USED_UP,
-                _ if self.said_here().next().is_some() => return (TurnOutcome::Answered, None),
-                _ if self.part.caller.may_say_nothing() => return (TurnOutcome::Silent, None),
+                _ if self.sent_here().next().is_some() => return (TurnOutcome::Answered, None),
+                _ if self.limits.caller.may_be_silent() => return (TurnOutcome::Silent, None),
                 _ => replies::NO_WORDS,
             };
             return (TurnOutcome::Failed, Some(explanation.to_owned()));
         }
-        if self.said_here().any(|sent| sent.trim() == text) {
+        if self.sent_here().any(|sent| sent.trim() == text) {
             return (TurnOutcome::Answered, None);
         }
         let cut = (completion.stop == Some(StopReason::MaxTokens)).then_some(replies::CUT_SHORT);
@@ -83,9 +83,9 @@ impl ActiveTurn<'_> {
     }
 
     /// Returns the texts that the message tool has sent here in this turn.
-    pub(super) fn said_here(&self) -> impl Iterator<Item = String> {
+    pub(super) fn sent_here(&self) -> impl Iterator<Item = String> {
         let calls = self.steps().iter().flat_map(|step| &step.calls);
-        calls.filter_map(|call| message::said_here(call, &self.part.people_at))
+        calls.filter_map(|call| message::sent_here(call, &self.limits.people_at))
     }
 
     /// Ends a turn that has reached a limit: a last completion reports what is done and what is left. Messages
@@ -98,7 +98,7 @@ impl ActiveTurn<'_> {
         let ReachedLimit { note, words: explanation } = limit;
         self.pending.clear();
         self.invoked.clear();
-        let step = self.push_step(Some(Parts::of(Source::Program, note)), Vec::new());
+        let step = self.push_step(Some(SourcedText::of(Source::Program, note)), Vec::new());
         self.emit(|| EventKind::StepStart { step });
         match self.ask(false).await? {
             Ok(mut completion) if !completion.text.trim().is_empty() => {
@@ -112,7 +112,7 @@ impl ActiveTurn<'_> {
             Err(error @ ProviderError::Busy { .. }) => self.fail(&error, begun).await,
             Ok(empty) => {
                 let charge = self.charge(&empty);
-                commits::spent(&self.turns.services.bus.store, self.turn, charge).await?;
+                commits::charge_turn(&self.turns.services.bus.store, self.turn, charge).await?;
                 self.give_up(explanation).await
             }
             Err(_) => self.give_up(explanation).await,
@@ -125,9 +125,9 @@ impl ActiveTurn<'_> {
         let quiet = self.quiet_at_end().await;
         end.over_draft = quiet.is_some();
         let holds = end.is_quiet;
-        commits::answer(&self.turns.services.bus.store, self.turn, None, end).await?;
+        commits::end_turn(&self.turns.services.bus.store, self.turn, None, end).await?;
         if holds {
-            self.turns.heartbeat.switched.up();
+            self.turns.heartbeat.switched.notify();
         }
         self.emit(|| EventKind::TurnEnd { silent: false });
         self.log_end(TurnOutcome::Failed);
@@ -145,10 +145,10 @@ impl ActiveTurn<'_> {
             reply_to: self.asker.reply_to.clone(),
             over_draft: false,
             // Only the results of background tasks are passed on.
-            tainted: self.part.background.is_some()
-                && taint::of_one(&self.session, self.asker.role).is_some(),
+            tainted: self.limits.background.is_some()
+                && taint::session_taint(&self.session, self.asker.role).is_some(),
             zone: self.turns.services.zone,
-            is_quiet: self.part.keeps_quiet && self.turns.heartbeat.is_quiet(),
+            is_quiet: self.limits.keeps_quiet && self.turns.heartbeat.is_quiet(),
         }
     }
 
@@ -163,10 +163,10 @@ impl ActiveTurn<'_> {
         end.over_draft = quiet.is_some();
         let is_held = end.is_quiet;
         let stale_draft =
-            commits::answer(&self.turns.services.bus.store, self.turn, last, end).await?;
+            commits::end_turn(&self.turns.services.bus.store, self.turn, last, end).await?;
         if is_held {
             // The heartbeat then wakes at the end of the quiet hours.
-            self.turns.heartbeat.switched.up();
+            self.turns.heartbeat.switched.notify();
         }
         self.erase(stale_draft);
         self.emit(|| EventKind::TurnEnd { silent });
@@ -174,7 +174,7 @@ impl ActiveTurn<'_> {
         self.current().ending = Some(ending);
         self.session.estimate.used = self.used();
         self.session.estimate.fixed = self.fixed_tokens + self.tools_tokens;
-        self.turns.services.bus.outbox.up();
+        self.turns.services.bus.outbox.notify();
         Ok(Some(self.session))
     }
 
