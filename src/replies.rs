@@ -22,6 +22,7 @@ mod status;
 mod store;
 mod subagents;
 mod times;
+mod trusting;
 mod visible;
 mod web;
 mod why;
@@ -54,6 +55,7 @@ pub use status::*;
 pub use store::*;
 pub use subagents::*;
 pub use times::*;
+pub use trusting::*;
 pub use web::*;
 pub use why::*;
 

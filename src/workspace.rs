@@ -27,6 +27,7 @@ mod incoming;
 mod marked;
 pub mod path_stamps;
 mod instruction_files;
+mod media_type;
 mod picture;
 mod stamp;
 mod writes;
@@ -46,6 +47,7 @@ pub use self::files::{
 };
 pub use self::hash::Hash;
 pub use self::incoming::Incoming;
+pub use self::media_type::media_type;
 pub use self::opened::{DatedEntry, OpenedFile, OpenedFolder};
 pub use self::picture::picture_type;
 use tokio_util::task::AbortOnDropHandle;

@@ -1,10 +1,13 @@
-//! `/trust PATH`: the owner sees an untrusted file whole, and has exactly these bytes copied into a new file of the
-//! workspace. The file itself stays where it is, and untrusted. `/trust mcp:NAME`: the owner sees the changed texts of
-//! an MCP server whole, and has exactly these used. `/trust marked`: see `former_home`.
+//! `/trust PATH`: the owner sees an untrusted file whole, or what it is if it cannot be shown, and has exactly these bytes
+//! copied into a new file of the workspace. The file itself stays where it is, and untrusted. A folder is listed
+//! (`folder.rs`). `/trust mcp:NAME`: the owner sees the changed texts of an MCP server whole, and has exactly these used.
+//! `/trust marked`: see `former_home`.
+
+mod folder;
 
 use crate::agent::former_home::{self, MarkedFilesCommand};
 use crate::bus::journal::WaitingMessage;
-use crate::replies;
+use crate::replies::{self, UnseenFile};
 use crate::services::{Services, role_of};
 use crate::store::{StoreError, Sync};
 use crate::trust::mcp_pins::{self, AcceptedTexts};
@@ -13,10 +16,16 @@ use crate::types::commands::CommandId;
 use crate::types::message::{
     AllowedPressers, Attachment, Body, Choice, Content, MediaKind, Question,
 };
-use crate::workspace::{FileChange, FileError, FileScope, Hash, Workspace, WorkspacePath};
+use crate::workspace::{
+    FileChange, FileError, FileScope, Hash, Workspace, WorkspacePath, media_type,
+};
 
-/// Maximum size of a file that a person can decide about, in bytes: a larger one would not be read.
-const FILE_BYTES_MAX: u64 = 64 * 1024;
+/// Maximum size of a text that is shown, in bytes: nobody would read a larger one.
+const TEXT_BYTES_MAX: usize = 64 * 1024;
+
+/// Maximum size of a file that is copied, in bytes. It is held in memory, and a larger one could not be compared or
+/// changed later (see [`Workspace::hash`]).
+const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// Maximum length of a text in the question, in characters. A longer one is attached as a file.
 const SHOWN_CHARS_MAX: usize = 3_000;
@@ -24,7 +33,7 @@ const SHOWN_CHARS_MAX: usize = 3_000;
 /// The prefix of an MCP server's name, in an order about its changed texts.
 const MCP: &str = "mcp:";
 
-/// The folder of copies.
+/// The folder of copies. Nothing in it is followed as instructions.
 const FOLDER: &str = "notes";
 
 /// An order of `/trust`.
@@ -47,12 +56,12 @@ impl TrustCommand {
     }
 }
 
-/// The content of an untrusted file.
+/// An untrusted file with its content.
 struct UntrustedFile {
     path: WorkspacePath,
     /// The path of the copy.
     copy: WorkspacePath,
-    text: String,
+    bytes: Vec<u8>,
 }
 
 impl UntrustedFile {
@@ -70,17 +79,39 @@ impl UntrustedFile {
             return Err(replies::not_trusted(given, &replies::TRUSTED_ALREADY));
         }
         let bytes = file.read_up_to(FILE_BYTES_MAX).map_err(refusal)?;
-        let text = String::from_utf8(bytes)
-            .map_err(|_| replies::not_trusted(given, &FileError::NotText(path.clone())))?;
         let copy = format!("{FOLDER}/{}", path.name());
         let copy: WorkspacePath =
             copy.parse().map_err(|error| replies::not_trusted(given, &error))?;
         copy.check_new().map_err(|error| replies::not_trusted(given, &error))?;
-        Ok(Self { path, copy, text })
+        let file = Self { path, copy, bytes };
+        match file.why_not_unseen(workspace) {
+            Some(why) => Err(replies::not_trusted(given, &why)),
+            None => Ok(file),
+        }
+    }
+
+    /// Returns the content if a person can read it whole. None for binary data, and for what is too large.
+    fn text(&self) -> Option<&str> {
+        let is_binary = |sign: char| sign.is_control() && !"\n\t\r\u{c}".contains(sign);
+        let bytes = (self.bytes.len() <= TEXT_BYTES_MAX).then_some(&*self.bytes)?;
+        std::str::from_utf8(bytes).ok().filter(|text| !text.contains(is_binary))
+    }
+
+    /// Returns the reason why a file that cannot be shown is not copied. None for one that can be.
+    fn why_not_unseen(&self, workspace: &Workspace) -> Option<&'static str> {
+        if self.text().is_some() {
+            return None;
+        }
+        // People and programs may follow a file of such a name, in whatever folder it lies.
+        if self.copy.is_named_as_rule() || self.copy.is_shown_changed() {
+            return Some(replies::TRUST_NO_INSTRUCTIONS);
+        }
+        let has_room = workspace.has_room_for(self.bytes.len() as u64);
+        (!has_room).then_some(replies::TRUST_NO_ROOM)
     }
 
     fn hash(&self) -> String {
-        Hash::of(self.text.as_bytes()).as_str().to_owned()
+        Hash::of(&self.bytes).as_str().to_owned()
     }
 
     /// Makes the copy, if the content is still the one that was shown. Returns the reply to the owner.
@@ -88,12 +119,16 @@ impl UntrustedFile {
         if self.hash() != shown {
             return replies::changed_since_shown(&self.path);
         }
-        let change = FileChange::new(self.copy.clone(), None, self.text.into_bytes());
+        let copied = match self.text() {
+            Some(_) => replies::trusted(&self.path, &self.copy),
+            None => replies::trusted_unseen(&self.path, &self.copy, shown),
+        };
+        let change = FileChange::new(self.copy.clone(), None, self.bytes);
         match workspace.apply(&change) {
-            Ok(()) => replies::trusted(&self.path, &self.copy),
+            Ok(()) => copied,
             // The copy may have been made before a crash.
             Err(FileError::Changed(_)) if workspace.hash(&self.copy).ok() == Some(change.after) => {
-                replies::trusted(&self.path, &self.copy)
+                copied
             }
             Err(FileError::Changed(_)) => {
                 replies::not_trusted(self.path.as_str(), &replies::is_there(&self.copy))
@@ -102,32 +137,45 @@ impl UntrustedFile {
         }
     }
 
-    /// Returns the messages that show the whole file, with a button below them.
+    /// Returns the messages that show the whole file, or what it is, with a button below them.
     fn question(&self) -> Vec<Body> {
-        let is_long = self.text.chars().count() > SHOWN_CHARS_MAX;
+        let Some(text) = self.text() else { return vec![self.with_button(self.described())] };
+        let is_long = text.chars().count() > SHOWN_CHARS_MAX;
         let file = is_long.then(|| {
             Body::File(Attachment {
                 name: self.path.name().to_owned(),
                 kind: MediaKind::Document,
                 caption: String::new(),
                 printed: true,
-                content: Content::Text(replies::shown_whole(&self.text)),
+                content: Content::Text(replies::shown_whole(text)),
             })
         });
-        let text = (!is_long).then_some(&*self.text);
-        let question = Body::Choice(Question::new(
-            replies::may_trust(&self.path, &self.copy, text),
-            vec![Choice {
-                label: replies::COPY_IT.to_owned(),
-                says: CommandId::Trust.line(format_args!("#{} {}", self.hash(), self.path)),
-            }],
-            AllowedPressers::Owner,
-        ));
+        let shown = (!is_long).then_some(text);
+        let question = self.with_button(replies::may_trust(&self.path, &self.copy, shown));
         file.into_iter().chain([question]).collect()
+    }
+
+    /// Returns the question about a file that cannot be shown.
+    fn described(&self) -> String {
+        replies::may_trust_unseen(&UnseenFile {
+            path: self.path.as_str(),
+            copy: self.copy.as_str(),
+            size: self.bytes.len() as u64,
+            media_type: media_type(&self.bytes),
+            hash: &self.hash(),
+        })
+    }
+
+    fn with_button(&self, question: String) -> Body {
+        let copy_it = Choice {
+            label: replies::COPY_IT.to_owned(),
+            says: CommandId::Trust.line(format_args!("#{} {}", self.hash(), self.path)),
+        };
+        Body::Choice(Question::new(question, vec![copy_it], AllowedPressers::Owner))
     }
 }
 
-/// Answers `/trust`: shows a file, or copies the content that was shown.
+/// Answers `/trust`: shows a file, lists a folder, or copies the content that was shown.
 pub(super) async fn handle(
     services: &Services,
     control: &WaitingMessage,
@@ -148,6 +196,11 @@ pub(super) async fn handle(
         return handle_mcp(services, control, server, shown).await;
     }
     let read_or_copy = move |workspace: &Workspace| {
+        if shown.is_none()
+            && let Some(list) = folder::list(workspace, &path)
+        {
+            return Err(list);
+        }
         let file = UntrustedFile::read(workspace, &path)?;
         match shown {
             Some(shown) => Err(file.copy(workspace, &shown)),

@@ -9,6 +9,7 @@ use crate::conversation::reasons::{self, ReasonQuery, Reasons};
 use crate::memory::facts::{self, FactId};
 use crate::memory::{self, recall};
 use crate::people::Role;
+use crate::people::folders::folder_owner;
 use crate::people::persons::PersonAccount;
 use crate::replies::{self, ExplainedSources, Explanation, FactExplanation};
 use crate::services::{Services, role_of};
@@ -19,6 +20,7 @@ use crate::types::commands::CommandId;
 use crate::types::message::{AllowedPressers, Body, ChatKind, Choice, Question, Sender};
 use crate::types::session::CallId;
 use crate::types::source::Source;
+use crate::workspace::FileScope;
 
 /// The argument before the number of a fact.
 const FACT: &str = "fact";
@@ -76,6 +78,15 @@ pub(super) async fn handle(
     let query = match asked.clone() {
         WhySubject::Fact(id) => return explain_fact(services, control, role, id).await,
         WhySubject::LastAnswer => None,
+        WhySubject::Action(ActionQuery::File(given)) => {
+            let files = files_of(services, control, role).await?;
+            let path = files.path(&given);
+            // The same reply, whether the file exists, was changed, or neither.
+            if !files.reaches(&path) {
+                return commits::reply(store, control, replies::not_yours_to_see(&given)).await;
+            }
+            Some(ActionQuery::File(path))
+        }
         WhySubject::Action(query) => Some(query),
     };
     let who = control.sender().clone();
@@ -105,6 +116,18 @@ pub(super) async fn handle(
             commits::reply_with_bodies(store, control, vec![Body::Choice(question)]).await
         }
     }
+}
+
+/// Returns the files that the person who asks can reach here.
+async fn files_of(
+    services: &Services,
+    control: &WaitingMessage,
+    role: Role,
+) -> Result<FileScope, StoreError> {
+    let (at, who) = (&control.inbound.from, control.sender().id.clone());
+    let channel = at.channel.clone();
+    let owner = services.bus.store.read(move |store| folder_owner(store, &channel, &who)).await?;
+    Ok(memory::file_scope(role, control.inbound.chat_kind, at, &owner))
 }
 
 /// Explains the sources of a fact of the person or group, and its former versions.

@@ -45,6 +45,11 @@ pub fn no_change_known(path: impl Display) -> String {
     format!("None of my actions here changed {}.", shown_path(path))
 }
 
+/// The reply about a file of another person, whatever became of it.
+pub fn not_yours_to_see(path: impl Display) -> String {
+    format!("{} is not yours to see, so I explain nothing about it.", shown_path(path))
+}
+
 /// Actions as people are shown them in a chat: what a tool was given is not Markdown there.
 pub fn actions(lines: impl Iterator<Item = String>) -> String {
     lines.map(as_is).collect::<Vec<_>>().join("\n")

@@ -3,7 +3,7 @@
 use std::fmt::{Display, Write as _};
 
 use super::visible::visible;
-use super::{NO_NAME, as_is, counted, fenced, shown_name, shown_path};
+use super::{NO_NAME, as_is, counted, fenced, shown_name};
 use crate::short_text::{clean_name, shortened};
 
 // What stands on the buttons.
@@ -294,48 +294,6 @@ pub fn cleaned(left_out: usize) -> String {
          conversation is saved.",
         counted(left_out as u64, "message")
     )
-}
-
-// Trusting a file.
-
-pub const COPY_IT: &str = "Copy it";
-pub const TRUST_USAGE: &str = "/trust PATH shows a file of downloads/, shared/ or a group, and then copies it into the workspace. For example: /trust downloads/recipe.md. /trust mcp:NAME shows the changed texts of an MCP server, and /trust marked the files of your workspace that others may have written.";
-pub const TRUSTED_ALREADY: &str = "it lies in the workspace, whose files I trust";
-pub const TRUST_NO_LINKS: &str = "it is a link. Name the file that it points to";
-
-/// A whole text with its invisible characters named.
-pub fn shown_whole(text: &str) -> String {
-    visible(text)
-}
-
-/// Asks whether a file is to be copied; `text` is its content, unless that stands in a file above.
-pub fn may_trust(path: impl Display, copy: impl Display, text: Option<&str>) -> String {
-    let shown = match text {
-        Some(text) => format!("{} says:\n{}", shown_path(&path), fenced("", &visible(text))),
-        None => format!("The file above has the whole text of {}.", shown_path(&path)),
-    };
-    format!(
-        "{shown}\nShall I copy exactly this into {}, as text that you trust? The file itself stays untrusted.",
-        shown_path(copy)
-    )
-}
-
-pub fn trusted(path: impl Display, copy: impl Display) -> String {
-    let (path, copy) = (shown_path(path), shown_path(copy));
-    format!("Copied {path} to {copy}, exactly as you saw it. I trust the copy.")
-}
-
-pub fn changed_since_shown(path: impl Display) -> String {
-    let path = shown_path(path);
-    format!("{path} has changed since you saw it. Use /trust {path} to see it again.")
-}
-
-pub fn not_trusted(path: &str, why: &impl Display) -> String {
-    format!("I cannot copy {}: {}.", shown_path(path), as_is(visible(&why.to_string())))
-}
-
-pub fn is_there(path: impl Display) -> String {
-    format!("{path} already exists")
 }
 
 // Proposals.

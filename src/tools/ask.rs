@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec, message, tell};
+use super::{CallPlace, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec, message};
 use crate::people::Role;
 use crate::provider::ASK_QUESTION;
 use crate::types::message::{AllowedPressers, Body, Question};
@@ -32,16 +32,17 @@ impl Tool for AskQuestion {
         retries: false,
     };
 
+    fn check_args(&self, args: &Args, _: &CallPlace<'_>) -> Result<(), String> {
+        match args.question.trim().chars().count() {
+            0 => Err("The question has no text.".to_owned()),
+            1..=QUESTION_CHARS_MAX => message::choices(&args.choices).map(drop),
+            _ => Err(format!("A question has at most {QUESTION_CHARS_MAX} characters.")),
+        }
+    }
+
     async fn call(&self, args: Args, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
-        let question = args.question.trim();
-        if question.is_empty() {
-            return tell("The question has no text.".to_owned());
-        }
-        if question.chars().count() > QUESTION_CHARS_MAX {
-            return tell(format!("A question has at most {QUESTION_CHARS_MAX} characters."));
-        }
         let choices = message::choices(&args.choices).map_err(ToolError::TellModel)?;
-        let text = question.to_owned();
+        let text = args.question.trim().to_owned();
         let body = match choices.is_empty() {
             true => Body::Text(text),
             false => {

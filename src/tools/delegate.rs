@@ -5,7 +5,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{
-    Effect, SubagentTask, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec, finish,
+    CallPlace, Effect, SubagentTask, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec,
+    finish,
 };
 use crate::people::Role;
 use crate::provider::ASK_QUESTION;
@@ -47,6 +48,10 @@ impl Tool for Spawn {
         retries: false,
     };
 
+    fn check_args(&self, args: &Args, _: &CallPlace<'_>) -> Result<(), String> {
+        task_text(args).map(drop)
+    }
+
     async fn call(&self, args: Args, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         Ok(ToolOutput::effect("", Effect::Spawn(parse_task(&args, cx)?)))
     }
@@ -65,18 +70,27 @@ impl Tool for SubagentTool {
         retries: false,
     };
 
+    fn check_args(&self, args: &Args, _: &CallPlace<'_>) -> Result<(), String> {
+        task_text(args).map(drop)
+    }
+
     async fn call(&self, args: Args, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         Ok(ToolOutput::Awaits(parse_task(&args, cx)?))
     }
 }
 
 fn parse_task(args: &Args, cx: &ToolContext) -> Result<SubagentTask, ToolError> {
+    let text = task_text(args).map_err(ToolError::TellModel)?.to_owned();
+    Ok(SubagentTask { text, tainted: cx.tainted })
+}
+
+fn task_text(args: &Args) -> Result<&str, String> {
     let task = args.task.trim();
     match task.chars().count() {
-        0 => Err(ToolError::TellModel("The task has no text.".to_owned())),
-        length if length > TASK_CHARS_MAX => Err(ToolError::TellModel(format!(
+        0 => Err("The task has no text.".to_owned()),
+        1..=TASK_CHARS_MAX => Ok(task),
+        _ => Err(format!(
             "A task has at most {TASK_CHARS_MAX} characters; put the rest into a file."
-        ))),
-        _ => Ok(SubagentTask { text: task.to_owned(), tainted: cx.tainted }),
+        )),
     }
 }

@@ -23,7 +23,7 @@ use crate::workspace::{
     FileChange, FileError, FilePage, FileScope, Folder, Hash, OpenedFile, Workspace, WorkspacePath,
     picture_type,
 };
-pub(super) use checks::{PathUse, check_change, check_read};
+pub(super) use checks::{PathUse, check_change, check_listed, check_read};
 use checks::{check_length, check_maker, sentence};
 
 /// Page size of `read_file`, in bytes. The page with its last line, how to read on, stays below the cut.
@@ -239,10 +239,17 @@ impl Tool for ListFiles {
         retries: true,
     };
 
+    fn check_args(&self, args: &ListFilesArgs, place: &CallPlace<'_>) -> Result<(), String> {
+        match listed_path(&args.path)? {
+            Some(path) => check_listed(&path, place),
+            None => Ok(()),
+        }
+    }
+
     async fn call(&self, args: ListFilesArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let scope = cx.scope();
         let depth = args.depth.clamp(1, LIST_DEPTH_MAX);
-        let path = listed_path(&args.path)?;
+        let path = listed_path(&args.path).map_err(ToolError::TellModel)?;
         cx.workspace.off_thread(move |workspace| list::list(workspace, path, depth, &scope)).await
     }
 }
@@ -279,10 +286,10 @@ impl TextToChange {
 }
 
 /// Parses the path of a listing. None for the root of the tree.
-pub(super) fn listed_path(path: &str) -> Result<Option<WorkspacePath>, ToolError> {
+pub(super) fn listed_path(path: &str) -> Result<Option<WorkspacePath>, String> {
     match path.trim() {
         "" | "." | "./" => Ok(None),
-        path => path.parse().map(Some).map_err(|error| ToolError::TellModel(sentence(&error))),
+        path => path.parse().map(Some).map_err(|error| sentence(&error)),
     }
 }
 

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec, tell};
+use super::{CallPlace, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec};
 use crate::people::Role;
 use crate::provider::ToolSchema;
 pub use crate::provider::{COMPLETION, CONVERSE};
@@ -31,8 +31,12 @@ impl Tool for TaskCompletion {
         retries: true,
     };
 
+    fn check_args(&self, args: &CompletionArgs, _: &CallPlace<'_>) -> Result<(), String> {
+        check_text("result", &args.result)
+    }
+
     async fn call(&self, args: CompletionArgs, _: &ToolContext) -> Result<ToolOutput, ToolError> {
-        text_output("result", &args.result)
+        Ok(ToolOutput::text(args.result.trim()))
     }
 }
 
@@ -56,8 +60,12 @@ impl Tool for Converse {
         retries: true,
     };
 
+    fn check_args(&self, args: &ConverseArgs, _: &CallPlace<'_>) -> Result<(), String> {
+        check_text("text", &args.text)
+    }
+
     async fn call(&self, args: ConverseArgs, _: &ToolContext) -> Result<ToolOutput, ToolError> {
-        text_output("text", &args.text)
+        Ok(ToolOutput::text(args.text.trim()))
     }
 }
 
@@ -69,10 +77,11 @@ pub fn silent_schema(schema: &ToolSchema) -> ToolSchema {
     schema
 }
 
-fn text_output(name: &str, text: &str) -> Result<ToolOutput, ToolError> {
+/// Returns an error for a turn's end without a text.
+fn check_text(name: &str, text: &str) -> Result<(), String> {
     match text.trim() {
-        "" => tell(format!("`{name}` is empty.")),
-        text => Ok(ToolOutput::text(text)),
+        "" => Err(format!("`{name}` is empty.")),
+        _ => Ok(()),
     }
 }
 

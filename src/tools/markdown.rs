@@ -10,8 +10,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::files::{
-    PathUse, ReadFileArgs, TextToChange, changed, check_change, check_read, explained, format_size,
-    listed_path, reach_of, read,
+    PathUse, ReadFileArgs, TextToChange, changed, check_change, check_listed, check_read,
+    explained, format_size, listed_path, reach_of, read,
 };
 use super::{
     CallPlace, Reach, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolReader, ToolSpec, cut,
@@ -54,13 +54,21 @@ impl Tool for ListMarkdown {
         retries: true,
     };
 
+    fn check_args(&self, args: &ListMarkdownArgs, place: &CallPlace<'_>) -> Result<(), String> {
+        match listed_path(&args.path)? {
+            Some(path) if is_markdown(path.name()) => check_read(&path, place),
+            Some(path) => check_listed(&path, place),
+            None => Ok(()),
+        }
+    }
+
     async fn call(
         &self,
         args: ListMarkdownArgs,
         cx: &ToolContext,
     ) -> Result<ToolOutput, ToolError> {
         let reader = cx.reader();
-        let path = listed_path(&args.path)?;
+        let path = listed_path(&args.path).map_err(ToolError::TellModel)?;
         cx.workspace.off_thread(move |workspace| list(workspace, path.as_ref(), &reader)).await
     }
 }

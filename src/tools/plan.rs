@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Effect, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec, tell};
+use super::{CallPlace, Effect, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec};
 use crate::people::Role;
 use crate::short_text::one_line;
 use crate::types::session::{Plan, PlanItem};
@@ -33,23 +33,17 @@ impl Tool for KeepPlan {
         retries: false,
     };
 
-    async fn call(&self, args: Args, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
+    fn check_args(&self, args: &Args, _: &CallPlace<'_>) -> Result<(), String> {
         if args.items.len() > ITEMS_MAX {
-            return tell(format!("A plan has at most {ITEMS_MAX} items; join some."));
+            return Err(format!("A plan has at most {ITEMS_MAX} items; join some."));
         }
+        args.items.iter().try_for_each(|item| item_text(item).map(drop))
+    }
+
+    async fn call(&self, args: Args, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let mut items = args.items;
         for item in &mut items {
-            // One line each, so that no item can look like a line of the program.
-            item.text = one_line(&item.text);
-            match item.text.chars().count() {
-                0 => return tell("An item of the plan has no text.".to_owned()),
-                length if length > ITEM_CHARS_MAX => {
-                    return tell(format!(
-                        "An item has {length} characters; at most {ITEM_CHARS_MAX} are kept."
-                    ));
-                }
-                _ => {}
-            }
+            item.text = item_text(item).map_err(ToolError::TellModel)?;
         }
         let plan = Plan { items, tainted: cx.tainted };
         let for_model = match plan.items.is_empty() {
@@ -57,5 +51,17 @@ impl Tool for KeepPlan {
             false => "The plan is kept.",
         };
         Ok(ToolOutput::effect(for_model, Effect::Plan(plan)))
+    }
+}
+
+/// Returns the text of an item on one line, so that it cannot look like a line of the program.
+fn item_text(item: &PlanItem) -> Result<String, String> {
+    let text = one_line(&item.text);
+    match text.chars().count() {
+        0 => Err("An item of the plan has no text.".to_owned()),
+        1..=ITEM_CHARS_MAX => Ok(text),
+        length => {
+            Err(format!("An item has {length} characters; at most {ITEM_CHARS_MAX} are kept."))
+        }
     }
 }

@@ -4,7 +4,9 @@ use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Effect, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec, cut, tell};
+use super::{
+    CallPlace, Effect, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec, cut, tell,
+};
 use crate::conversation::proposals::{self, NewProposal, Proposal, ProposalChange, ProposalState};
 use crate::people::Role;
 use crate::short_text::one_line;
@@ -33,9 +35,14 @@ impl Tool for Propose {
         retries: false,
     };
 
+    fn check_args(&self, args: &ProposeArgs, _: &CallPlace<'_>) -> Result<(), String> {
+        proposed_title(&args.title)?;
+        proposed_body(&args.body).map(drop)
+    }
+
     async fn call(&self, args: ProposeArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
-        let title = title(&args.title)?;
-        let body = body(&args.body)?;
+        let title = proposed_title(&args.title).map_err(ToolError::TellModel)?;
+        let body = proposed_body(&args.body).map_err(ToolError::TellModel)?;
         let sources = vec![Source::Proposal { read_others: cx.tainted }];
         let proposal = NewProposal { to: cx.address.clone(), title, body, sources };
         Ok(ToolOutput::effect(
@@ -60,6 +67,16 @@ pub struct UpdateArgs {
     state: Option<ProposalState>,
 }
 
+impl UpdateArgs {
+    /// Returns the new title and the new body. None for each that stays as it is.
+    fn texts(&self) -> Result<(Option<String>, Option<String>), String> {
+        let given = |text: &str| !text.trim().is_empty();
+        let title = given(&self.title).then(|| proposed_title(&self.title)).transpose()?;
+        let body = given(&self.body).then(|| proposed_body(&self.body)).transpose()?;
+        Ok((title, body))
+    }
+}
+
 #[async_trait]
 impl Tool for UpdateProposal {
     type Args = UpdateArgs;
@@ -71,20 +88,22 @@ impl Tool for UpdateProposal {
         retries: false,
     };
 
+    fn check_args(&self, args: &UpdateArgs, _: &CallPlace<'_>) -> Result<(), String> {
+        let (title, body) = args.texts()?;
+        match title.is_none() && body.is_none() && args.state.is_none() {
+            true => Err("Nothing to change: give title, body or state.".to_owned()),
+            false => Ok(()),
+        }
+    }
+
     async fn call(&self, args: UpdateArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
-        let UpdateArgs { id, title: new_title, body: new_body, state } = args;
-        let non_blank = |text: String| (!text.trim().is_empty()).then_some(text);
-        let (new_title, new_body) = (non_blank(new_title), non_blank(new_body));
+        let (title, body) = args.texts().map_err(ToolError::TellModel)?;
+        let UpdateArgs { id, state, .. } = args;
         let session = cx.session;
         let found = cx.actions.store.read(move |store| proposals::get(store, session, id)).await;
         let Some(before) = found? else {
             return tell(format!("There is no proposal {id} here; list_proposals shows them."));
         };
-        if new_title.is_none() && new_body.is_none() && state.is_none() {
-            return tell("Nothing to change: give title, body or state.".to_owned());
-        }
-        let title = new_title.as_deref().map(title).transpose()?;
-        let body = new_body.as_deref().map(body).transpose()?;
         let mut sources = before.sources.clone();
         if title.is_some() || body.is_some() {
             source::add(&mut sources, &Source::Proposal { read_others: cx.tainted });
@@ -134,18 +153,18 @@ impl Tool for ListProposals {
 }
 
 /// Returns the title as one line, so that it cannot look like a line of the program.
-fn title(text: &str) -> Result<String, ToolError> {
+fn proposed_title(text: &str) -> Result<String, String> {
     let title = one_line(text);
     match title.chars().count() {
         1..=TITLE_CHARS_MAX => Ok(title),
-        _ => Err(ToolError::TellModel(format!("A title has 1 to {TITLE_CHARS_MAX} characters."))),
+        _ => Err(format!("A title has 1 to {TITLE_CHARS_MAX} characters.")),
     }
 }
 
-fn body(text: &str) -> Result<String, ToolError> {
+fn proposed_body(text: &str) -> Result<String, String> {
     let body = text.trim();
     match body.chars().count() {
         1..=BODY_CHARS_MAX => Ok(body.to_owned()),
-        _ => Err(ToolError::TellModel(format!("A body has 1 to {BODY_CHARS_MAX} characters."))),
+        _ => Err(format!("A body has 1 to {BODY_CHARS_MAX} characters.")),
     }
 }

@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec, cut, tell};
+use super::{CallPlace, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec, cut, tell};
 use crate::conversation::delivered::{self, OpenedResult, RESULT};
 use crate::conversation::transcript;
 use crate::memory::recall::common::CommonTerms;
@@ -56,6 +56,16 @@ impl Tool for MemorySearch {
         retries: true,
     };
 
+    fn check_args(&self, args: &SearchArgs, place: &CallPlace<'_>) -> Result<(), String> {
+        let opens_result =
+            args.scope == Some(SearchScope::Untrusted) && result_number(&args.query).is_some();
+        if args.scope == Some(SearchScope::Summary) || opens_result {
+            return Ok(());
+        }
+        parse_terms(&args.query)?;
+        parse_since(&args.since, Utc::now().with_timezone(&place.zone)).map(drop)
+    }
+
     async fn call(&self, args: SearchArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let SearchArgs { query, scope, since } = args;
         if scope == Some(SearchScope::Summary) {
@@ -68,22 +78,8 @@ impl Tool for MemorySearch {
             let for_model = cut(&text, "The rest was sent, too.");
             return Ok(ToolOutput::Text { for_model, sources });
         }
-        let is_long = |word: &str| word.chars().count() > WORD_CHARS_MAX;
-        if query.split_whitespace().any(is_long) {
-            return tell(format!("A word of `query` is longer than {WORD_CHARS_MAX} characters."));
-        }
-        let terms = words::terms(&query);
-        if terms.is_empty() {
-            return tell("`query` has no words.".to_owned());
-        }
-        let since = match since.trim() {
-            "" => None,
-            since => Some(parse_since(since, cx.now).ok_or_else(|| {
-                let message =
-                    "`since` is a date such as 2026-11-30, or a number of days such as 7d.";
-                ToolError::TellModel(message.to_owned())
-            })?),
-        };
+        let terms = parse_terms(&query).map_err(ToolError::TellModel)?;
+        let since = parse_since(&since, cx.now).map_err(ToolError::TellModel)?;
         let reader = RecallReader {
             at: cx.address.clone(),
             chat_kind: cx.chat_kind,
@@ -188,8 +184,30 @@ pub(crate) fn format_passage(found: &FoundPassage, terms: &[words::Term], zone: 
     }
 }
 
-/// Parses a date, or a number of days before now.
-fn parse_since(text: &str, now: DateTime<Tz>) -> Option<DateTime<Utc>> {
+/// Returns the words to search for.
+fn parse_terms(query: &str) -> Result<Vec<words::Term>, String> {
+    let is_long = |word: &str| word.chars().count() > WORD_CHARS_MAX;
+    if query.split_whitespace().any(is_long) {
+        return Err(format!("A word of `query` is longer than {WORD_CHARS_MAX} characters."));
+    }
+    let terms = words::terms(query);
+    match terms.is_empty() {
+        true => Err("`query` has no words.".to_owned()),
+        false => Ok(terms),
+    }
+}
+
+/// Parses a date, or a number of days before now. None for an empty text.
+fn parse_since(text: &str, now: DateTime<Tz>) -> Result<Option<DateTime<Utc>>, String> {
+    match text.trim() {
+        "" => Ok(None),
+        text => day_of(text, now).map(Some).ok_or_else(|| {
+            "`since` is a date such as 2026-11-30, or a number of days such as 7d.".to_owned()
+        }),
+    }
+}
+
+fn day_of(text: &str, now: DateTime<Tz>) -> Option<DateTime<Utc>> {
     let day = match text.strip_suffix('d').and_then(|days| days.parse().ok()) {
         Some(days) => now.date_naive().checked_sub_days(Days::new(days))?,
         None => NaiveDate::parse_from_str(text, "%Y-%m-%d").ok()?,

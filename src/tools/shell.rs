@@ -329,14 +329,24 @@ impl Tool for ProcessTool {
         }
     }
 
+    fn check_args(&self, args: &ProcessArgs, _: &CallPlace<'_>) -> Result<(), String> {
+        match args.action {
+            ProcessAction::List => Ok(()),
+            _ if args.id.trim().is_empty() => {
+                Err("There is no command without an `id`: the action `list` shows them.".to_owned())
+            }
+            ProcessAction::Write if args.text.len() > TEXT_BYTES_MAX => {
+                Err(format!("At most {TEXT_BYTES_MAX} bytes are written at once."))
+            }
+            ProcessAction::Poll | ProcessAction::Write | ProcessAction::Kill => Ok(()),
+        }
+    }
+
     async fn call(&self, args: ProcessArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let sessions = &self.0.sessions;
         let request = match args.action {
             ProcessAction::List => return Ok(sessions.list(&cx.address)),
             ProcessAction::Poll => SessionRequest::Poll,
-            ProcessAction::Write if args.text.len() > TEXT_BYTES_MAX => {
-                return tell(format!("At most {TEXT_BYTES_MAX} bytes are written at once."));
-            }
             ProcessAction::Write => SessionRequest::Write(args.text),
             ProcessAction::Kill => SessionRequest::Kill,
         };

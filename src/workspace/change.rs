@@ -6,6 +6,7 @@ use std::io;
 use std::sync::PoisonError;
 
 use cap_std::fs::Dir;
+use rustix::fs::fstatvfs;
 
 use super::opened::open_in;
 use super::writes::{open_own, replace, sync};
@@ -60,7 +61,19 @@ impl fmt::Debug for FileChange {
     }
 }
 
+/// Space that a new large file leaves free on the disk, in bytes: as much as commands leave.
+const LEFT_BYTES: u64 = 256 * 1024 * 1024;
+
 impl Workspace {
+    /// Returns true if the disk has room for a new file of this size, in bytes.
+    pub fn has_room_for(&self, size: u64) -> bool {
+        // A disk that cannot be asked refuses the write itself.
+        fstatvfs(&self.0.dir).map_or(true, |disk| {
+            let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+            free >= size.saturating_add(LEFT_BYTES)
+        })
+    }
+
     /// The hash of the file that `path` leads to, or None where there is none. At most 64 MiB.
     pub fn hash(&self, path: &WorkspacePath) -> Result<Option<Hash>, FileError> {
         match self.open_file(path).and_then(OpenedFile::hash) {

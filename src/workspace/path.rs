@@ -47,6 +47,9 @@ const RULES: &[&str] = &[
 /// The file about its owner, which it follows in the owner's conversations.
 const USER: &str = "USER.md";
 
+/// The file with the instructions of a skill.
+const SKILL: &str = "SKILL.md";
+
 /// Files and folders of which the owner is shown each change.
 pub(super) fn shown_changed() -> impl Iterator<Item = &'static str> {
     RULES.iter().copied().chain([USER])
@@ -228,6 +231,12 @@ impl WorkspacePath {
     pub fn is_rule(&self) -> bool {
         let first = self.0.split('/').next().unwrap_or_default();
         RULES.iter().any(|name| first.eq_ignore_ascii_case(name))
+    }
+
+    /// Returns true if it has the name of instructions, in whatever folder it lies: `AGENTS.md`, `SKILL.md`.
+    pub fn is_named_as_rule(&self) -> bool {
+        let mut names = RULES.iter().copied().chain([USER, SKILL]);
+        names.any(|name| self.name().eq_ignore_ascii_case(name))
     }
 }
 

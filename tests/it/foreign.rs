@@ -7,6 +7,7 @@ mod own_words;
 mod people;
 mod refusals;
 mod reminders;
+mod sentences;
 mod sources;
 
 use std::fs;

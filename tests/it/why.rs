@@ -81,6 +81,28 @@ async fn what_others_did_in_private_is_explained_to_them_alone() {
 }
 
 #[tokio::test]
+async fn a_file_of_another_person_is_answered_alike_whatever_became_of_it() {
+    let mut rig = Rig::new().await;
+    write_after_reading(&mut rig, USER, "2", ("missing.md", "changed.md")).await;
+    let root = rig.files_of(USER).root().unwrap();
+    fs::write(rig.path().join(format!("{root}/there.md")), "mine").unwrap();
+    for name in ["changed.md", "there.md", "never.md"] {
+        let path = format!("{root}/{name}");
+        let (asked, expected) = (format!("/why {path}"), replies::not_yours_to_see(&path));
+        assert_eq!(rig.ask("1", &asked).await, expected);
+        rig.say_as(OTHER_USER, "3", &asked);
+        assert_eq!(rig.hear("3").await, expected);
+    }
+    // Its person calls it by the name that tools show.
+    rig.say_as(USER, "2", "/why changed.md");
+    let told = rig.hear("2").await;
+    assert!(told.contains(" for you.") && told.contains("changed.md"), "{told}");
+    rig.say_as(USER, "2", "/why never.md");
+    assert_eq!(rig.hear("2").await, replies::no_change_known("never.md"));
+    rig.finish().await;
+}
+
+#[tokio::test]
 async fn a_fact_names_its_sources_and_what_it_was_before_to_its_person_alone() {
     let mut rig = Rig::new().await;
     rig.ask("1", "/remember Ada lives in Paris").await;

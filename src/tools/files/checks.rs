@@ -26,6 +26,14 @@ pub(in crate::tools) fn check_read(
     }
 }
 
+/// Checks the path of a folder that a call lists, without the disk. The error explains to the model what is wrong.
+pub(in crate::tools) fn check_listed(
+    path: &WorkspacePath,
+    place: &CallPlace<'_>,
+) -> Result<(), String> {
+    place.reached(path).map(drop).map_err(|error| sentence(&error))
+}
+
 /// Checks the path of a file that a call changes, without the disk. The error explains to the model what is wrong.
 pub(in crate::tools) fn check_change(
     path: &WorkspacePath,

@@ -22,7 +22,7 @@ use crate::http;
 use crate::people::Role;
 use crate::secret::Secret;
 use crate::short_text::one_line;
-use crate::tools::{Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec};
+use crate::tools::{CallPlace, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec};
 use crate::types::source::Source;
 use crate::types::words::words;
 
@@ -186,16 +186,12 @@ impl Tool for WebSearch {
         retries: true,
     };
 
+    fn check_args(&self, args: &Args, _: &CallPlace<'_>) -> Result<(), String> {
+        parse_query(&args.query).map(drop)
+    }
+
     async fn call(&self, args: Args, _: &ToolContext) -> Result<ToolOutput, ToolError> {
-        let query = one_line(&args.query);
-        if query.is_empty() {
-            return Err(ToolError::TellModel("The query is empty.".to_owned()));
-        }
-        if query.chars().nth(QUERY_CHARS_MAX).is_some() {
-            let message =
-                format!("The query is longer than {QUERY_CHARS_MAX} characters; use key words.");
-            return Err(ToolError::TellModel(message));
-        }
+        let query = parse_query(&args.query).map_err(ToolError::TellModel)?;
         let count = args.count.clamp(1, COUNT_MAX);
         let (engine, hits) = self.search(&query, count).await?;
         let hits: Vec<SearchHit> =
@@ -205,6 +201,16 @@ impl Tool for WebSearch {
         }
         let source = Source::Search { engine: engine.to_owned() };
         Ok(ToolOutput::of(source, format_hits(&hits)))
+    }
+}
+
+/// Returns a query on one line.
+fn parse_query(text: &str) -> Result<String, String> {
+    let query = one_line(text);
+    match query.chars().count() {
+        0 => Err("The query is empty.".to_owned()),
+        1..=QUERY_CHARS_MAX => Ok(query),
+        _ => Err(format!("The query is longer than {QUERY_CHARS_MAX} characters; use key words.")),
     }
 }
 

@@ -57,7 +57,7 @@ pub const COMMANDS: &[CommandSpec] = &[
         arguments: "PATH",
         menu: Some("Show an untrusted file, and copy it into the workspace (owner)"),
         help: Own("/trust PATH – copy an untrusted file you saw into the workspace (owner)"),
-        details: "Shows a text file of `downloads/`, `shared/` or a group whole, with a button that copies exactly these bytes into `notes/`. The file itself stays untrusted. `/trust mcp:NAME` shows the [changed texts](mcp.md#changed-texts) of an MCP server, and accepts them. `/trust marked` is about [files of a former version](folders.md#homes-of-former-versions).",
+        details: "Shows a file of `downloads/`, `shared/` or a group, with a button that copies exactly these bytes into `notes/`: a text whole, of other files the size, type and SHA-256. With a folder, it lists the files in it. The file itself stays untrusted. `/trust mcp:NAME` shows the [changed texts](mcp.md#changed-texts) of an MCP server, and accepts them. `/trust marked` is about [files of a former version](folders.md#homes-of-former-versions).",
         allowed: CommandRoles::OWNER_IN_PRIVATE,
         runs: CommandTiming::AtOnce,
     },

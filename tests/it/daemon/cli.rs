@@ -112,6 +112,14 @@ async fn explain_gives_the_decision_and_its_reason() {
             "deny: web_fetch cannot begin: ftp://a.example/ cannot be fetched: ftp: is not spoken here",
         ),
         (
+            &["ask_question", r#"{"question": " "}"#],
+            "deny: ask_question cannot begin: The question has no text.",
+        ),
+        (
+            &["list_files", r#"{"path": "people/p5"}"#],
+            "deny: list_files cannot begin: `people/p5` is private",
+        ),
+        (
             &["remember", r#"{"text": "x"}"#, "--untrusted", "--unattended"],
             "deny: remember is refused",
         ),

@@ -28,6 +28,13 @@ fn checked(desk: &Desk, tool: &str, arguments: &Value) -> Result<(), String> {
     tool.check(&arguments.to_string(), &desk.cx.place())
 }
 
+/// A call is refused by its check and by itself, in the same words.
+async fn check(desk: Desk, tool: &str, arguments: Value, words: &str) {
+    let refused = checked(&desk, tool, &arguments).unwrap_err();
+    assert!(refused.contains(words), "{tool} {arguments}: {refused}");
+    assert_eq!(desk.call(tool, arguments).await, Err(refused));
+}
+
 #[tokio::test]
 async fn a_call_is_refused_by_its_check_as_by_itself() {
     let far = json!({"to": "home:9", "text": "hello"});
@@ -66,10 +73,51 @@ async fn a_call_is_refused_by_its_check_as_by_itself() {
         (owner, "exec", exec(json!({"paths": ["../a"]})), "paths: "),
         (owner, "exec", exec(json!({"cwd": "../a"})), "cwd: "),
     ] {
-        let desk = desk(role, chat_kind);
-        let refused = checked(&desk, tool, &arguments).unwrap_err();
-        assert!(refused.contains(words), "{tool} {arguments}: {refused}");
-        assert_eq!(desk.call(tool, arguments).await, Err(refused));
+        check(desk(role, chat_kind), tool, arguments, words).await;
+    }
+}
+
+#[tokio::test]
+async fn questions_plans_searches_and_listings_are_refused_by_their_check_as_by_themselves() {
+    let write = |text: String| json!({"action": "write", "id": "1", "text": text});
+    let plan = |text: String, items: usize| {
+        let item = json!({"text": text, "state": "todo"});
+        json!({"items": vec![item; items]})
+    };
+    let owner = (Role::Owner, ChatKind::Private);
+    for ((role, chat_kind), tool, arguments, words) in [
+        (owner, "process", json!({"action": "poll"}), "without an `id`"),
+        (owner, "process", write("x".repeat(100_001)), "At most 100000 bytes"),
+        (owner, "ask_question", json!({"question": " "}), "The question has no text."),
+        (owner, "ask_question", json!({"question": "x".repeat(2_001)}), "at most 2000 characters"),
+        (
+            owner,
+            "ask_question",
+            json!({"question": "a", "choices": ["/stop"]}),
+            "a choice cannot be a command",
+        ),
+        (owner, "plan", plan(" ".to_owned(), 1), "An item of the plan has no text."),
+        (owner, "plan", plan("x".repeat(201), 1), "An item has 201 characters"),
+        (owner, "plan", plan("x".to_owned(), 21), "at most 20 items"),
+        (owner, "propose", json!({"title": " ", "body": "a"}), "A title has 1 to 120"),
+        (owner, "propose", json!({"title": "a", "body": " "}), "A body has 1 to 3000"),
+        (owner, "update_proposal", json!({"id": 1, "title": " "}), "Nothing to change"),
+        (owner, "update_proposal", json!({"id": 1, "body": "x".repeat(3_001)}), "A body has 1"),
+        (owner, "web_search", json!({"query": " "}), "The query is empty."),
+        (owner, "web_search", json!({"query": "x".repeat(401)}), "longer than 400 characters"),
+        (owner, "list_files", json!({"path": "../a"}), "climbs with `..`"),
+        (owner, "list_files", json!({"path": "people/p5"}), "is private"),
+        ((Role::User, ChatKind::Group), "list_files", json!({"path": "groups/g1"}), "is private"),
+        (owner, "list_markdown", json!({"path": "/a"}), "is absolute"),
+        (owner, "list_markdown", json!({"path": "people/p5/workspace"}), "is private"),
+        (owner, "spawn", json!({"task": " "}), "The task has no text."),
+        (owner, "subagent", json!({"task": "x".repeat(8_001)}), "at most 8000 characters"),
+        (owner, "task_completion", json!({"result": " "}), "`result` is empty."),
+        (owner, "converse", json!({"text": ""}), "`text` is empty."),
+        (owner, "memory_search", json!({"query": " \" * "}), "`query` has no words."),
+        (owner, "memory_search", json!({"query": "a", "since": "then"}), "`since` is a date"),
+    ] {
+        check(desk(role, chat_kind), tool, arguments, words).await;
     }
 }
 
@@ -86,6 +134,20 @@ fn a_call_that_can_begin_passes_its_check() {
         ("schedule", json!({"action": "add", "when": "in 20 minutes", "text": "a"})),
         ("web_fetch", json!({"url": "https://a.example/"})),
         ("exec", json!({"command": "true", "paths": ["notes.git"], "cwd": "notes.git"})),
+        ("process", json!({"action": "list"})),
+        ("process", json!({"action": "poll", "id": "gone-1"})),
+        ("ask_question", json!({"question": "a", "choices": ["b", "c"]})),
+        ("plan", json!({"items": []})),
+        ("propose", json!({"title": "a", "body": "b"})),
+        ("update_proposal", json!({"id": 1, "state": "accepted"})),
+        ("web_search", json!({"query": "a"})),
+        ("list_files", json!({})),
+        ("list_files", json!({"path": "downloads/not-there"})),
+        ("list_markdown", json!({"path": "shared"})),
+        ("memory_search", json!({"query": "", "scope": "summary"})),
+        ("memory_search", json!({"query": "result 3", "scope": "untrusted", "since": "7d"})),
+        ("spawn", json!({"task": "a"})),
+        ("task_completion", json!({"result": "a"})),
     ] {
         assert_eq!(checked(&desk, tool, &arguments), Ok(()), "{tool} {arguments}");
     }
