@@ -27,6 +27,7 @@ use crate::turn::invoked::invoked;
 use crate::turn::personas::{ChosenPersona, KnownSubject, PersonaSubject};
 use crate::turn::prompt::InvokedSkills;
 use crate::turn::run::active::{ActiveTurn, Requester, TurnHandles};
+use crate::turn::run::ending::commit_end;
 use crate::turn::run::first_step::{FirstStep, ToldAtFirst, first_step};
 use crate::turn::run::late;
 use crate::turn::run::part::TurnPart;
@@ -78,7 +79,7 @@ pub(crate) async fn run(
     let Some(active) = begun else { return Ok(None) };
     let (turn, time_max, too_slow) = (active.turn, active.part.time_max, active.part.too_slow());
     let time_left = time_max.saturating_sub(active.part.worked);
-    let is_task = active.part.background.is_some();
+    let (is_task, keeps_quiet) = (active.part.background.is_some(), active.part.keeps_quiet);
     let mut end = active.end_with(replies::SOMETHING_BROKE.to_owned());
     let ended = timeout(time_left, Box::pin(active.work())).await;
     match ended.unwrap_or_else(|_| {
@@ -89,7 +90,7 @@ pub(crate) async fn run(
         Ok(_) if is_task => Ok(None),
         Err(TurnError::Abort(error)) => {
             tracing::error!(turn = turn.0, error = format!("{error:#}"), "A turn cannot go on");
-            commits::answer(&turns.services.bus.store, turn, None, end).await?;
+            commit_end(turns, turn, None, end, keeps_quiet).await?;
             Ok(None)
         }
         ended => ended,
@@ -183,13 +184,10 @@ impl<'a> ActiveTurn<'a> {
         handles: TurnHandles,
     ) -> Result<Option<Self>, TurnError> {
         let Some(part) = TurnPart::of(turns, &session, turn).await? else {
-            commits::answer(
-                &turns.services.bus.store,
-                turn,
-                None,
-                TurnEnd::silent(&session.origin),
-            )
-            .await?;
+            let is_heartbeat =
+                session.origin.task().is_some_and(|task| task.kind == TaskKind::Heartbeat);
+            let end = TurnEnd::silent(&session.origin);
+            commit_end(turns, turn, None, end, is_heartbeat).await?;
             return Ok(None);
         };
         handles.draft.send_modify(|draft| {
