@@ -109,7 +109,11 @@ impl Agent {
         let mut failed = self.close_unreadable(commands).await.err();
         for turn in turns {
             match commits::unreadable_turn(&self.services.bus.store, turn).await {
-                Ok(()) | Err(CommitError::Ended) => self.services.bus.outbox.up(),
+                Ok(()) | Err(CommitError::Ended) => {
+                    self.services.bus.outbox.up();
+                    // What a heartbeat run did not do may be held until the quiet hours end.
+                    self.turns.heartbeat.switched.up();
+                }
                 Err(CommitError::Store(error)) => {
                     // Only a complete read finds it again.
                     self.backlog.distrust();

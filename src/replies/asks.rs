@@ -210,6 +210,15 @@ pub fn not_done(task: Option<&str>, calls: &[(&str, &str)]) -> (String, Option<S
     (text, is_cut.then_some(whole))
 }
 
+/// Reports calls that a task did not make because nobody could be asked, and that cannot be read.
+pub fn not_done_unreadable(count: usize) -> String {
+    format!(
+        "I did not make {} that needed approval, because nobody was there to ask. My record of this is damaged, so I \
+         can't show it.",
+        counted(count as u64, "call")
+    )
+}
+
 /// Counts further calls that were not made.
 pub fn more_not_done(count: usize) -> String {
     format!("… and {count} more, which I don't show here.")
