@@ -233,7 +233,9 @@ pub enum Effect {
     UpdateProposal(proposals::ProposalChange),
     /// Creates, changes or lists jobs. There may be too many, so the store decides on the outcome.
     Schedule {
-        whose: jobs::JobScope,
+        requester: Box<jobs::JobRequester>,
+        /// The role of the requester here, which decides whose jobs the order reaches.
+        role: Role,
         order: jobs::JobOrder,
         zone: Tz,
         /// The person whose own words a new reminder sends. They see the reminder and how to cancel it.

@@ -9,9 +9,9 @@ use super::{
 };
 use crate::people::Role;
 use crate::provider::{ASK_QUESTION, ToolSchema};
-use crate::tasks::schedule::{JobRequest, JobRequester, JobScope};
+use crate::tasks::schedule::{JobRequest, JobRequester};
 use crate::types::job_verb::JobVerb;
-use crate::types::message::{Address, ChatKind, Sender};
+use crate::types::message::{Address, Sender};
 
 /// The name of the tool.
 pub const SCHEDULE: &str = "schedule";
@@ -72,24 +72,17 @@ impl Tool for Schedule {
     }
 
     async fn call(&self, args: JobRequest, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
-        let asker = JobRequester {
+        let requester = JobRequester {
             to: cx.address.clone(),
             known_on: cx.address.channel.clone(),
             chat_kind: cx.chat_kind,
             sender: cx.who.clone(),
             tainted: cx.tainted,
         };
-        let whose = match (cx.role, cx.chat_kind) {
-            (Role::Owner, ChatKind::Private) => JobScope::All,
-            (_, ChatKind::Private) => JobScope::Of(asker.known_on.clone(), asker.sender.id.clone()),
-            (_, ChatKind::Group) => {
-                let at = cx.address.clone();
-                JobScope::OfAt(asker.known_on.clone(), asker.sender.id.clone(), at)
-            }
-        };
-        let order =
-            args.read(asker, Utc::now(), cx.now.timezone()).map_err(ToolError::TellModel)?;
-        let effect = Effect::Schedule { whose, order, zone: cx.now.timezone(), in_words_of: None };
+        let (role, zone) = (cx.role, cx.now.timezone());
+        let order = args.read(requester.clone(), Utc::now(), zone).map_err(ToolError::TellModel)?;
+        let requester = Box::new(requester);
+        let effect = Effect::Schedule { requester, role, order, zone, in_words_of: None };
         Ok(ToolOutput::effect("", effect))
     }
 }
