@@ -319,6 +319,21 @@ pub trait Tool: Send + Sync + 'static {
     async fn call(&self, args: Self::Args, cx: &ToolContext) -> Result<ToolOutput, ToolError>;
 }
 
+/// The properties of a call that depend on its arguments. [`Tool`] explains each.
+pub struct CallTerms {
+    pub reach: Reach,
+    pub stands_for: Option<&'static str>,
+    pub kept_text: Option<String>,
+    pub kept_time: Option<String>,
+}
+
+impl CallTerms {
+    /// Returns the terms of a call that stands for no other tool and keeps no text.
+    pub fn of(reach: Reach) -> Self {
+        Self { reach, stands_for: None, kept_text: None, kept_time: None }
+    }
+}
+
 /// A tool with its type erased.
 #[async_trait]
 pub trait AnyTool: Send + Sync + 'static {
@@ -331,20 +346,9 @@ pub trait AnyTool: Send + Sync + 'static {
         Ok(())
     }
 
-    fn reach(&self, _arguments: &str, _here: &Address) -> Reach {
-        self.terms().kind.reach()
-    }
-
-    fn stands_for(&self, _arguments: &str) -> Option<&'static str> {
-        None
-    }
-
-    fn kept_text(&self, _arguments: &str) -> Option<String> {
-        None
-    }
-
-    fn kept_time(&self, _arguments: &str) -> Option<String> {
-        None
+    /// Returns the terms of a call with these arguments from an address.
+    fn call_terms(&self, _arguments: &str, _here: &Address) -> CallTerms {
+        CallTerms::of(self.terms().kind.reach())
     }
 
     async fn call_json(&self, arguments: &str, cx: &ToolContext) -> Result<ToolOutput, ToolError>;
@@ -383,20 +387,14 @@ impl<T: Tool> AnyTool for T {
         self.check_args(&parse::<T>(arguments)?, place)
     }
 
-    fn reach(&self, arguments: &str, here: &Address) -> Reach {
-        parse::<T>(arguments).map_or(T::SPEC.kind.reach(), |args| T::reach(&args, here))
-    }
-
-    fn stands_for(&self, arguments: &str) -> Option<&'static str> {
-        parse::<T>(arguments).ok().and_then(|args| T::stands_for(&args))
-    }
-
-    fn kept_text(&self, arguments: &str) -> Option<String> {
-        T::kept_text(&parse::<T>(arguments).ok()?).map(str::to_owned)
-    }
-
-    fn kept_time(&self, arguments: &str) -> Option<String> {
-        T::kept_time(&parse::<T>(arguments).ok()?).map(str::to_owned)
+    fn call_terms(&self, arguments: &str, here: &Address) -> CallTerms {
+        let Ok(args) = parse::<T>(arguments) else { return CallTerms::of(T::SPEC.kind.reach()) };
+        CallTerms {
+            reach: T::reach(&args, here),
+            stands_for: T::stands_for(&args),
+            kept_text: T::kept_text(&args).map(str::to_owned),
+            kept_time: T::kept_time(&args).map(str::to_owned),
+        }
     }
 
     async fn call_json(&self, arguments: &str, cx: &ToolContext) -> Result<ToolOutput, ToolError> {

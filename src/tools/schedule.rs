@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use chrono::Utc;
 
 use super::{
-    AnyTool, CallPlace, Effect, Reach, Tool, ToolContext, ToolError, ToolKind, ToolOutput,
-    ToolSpec, ToolTerms, shell,
+    AnyTool, CallPlace, CallTerms, Effect, Reach, Tool, ToolContext, ToolError, ToolKind,
+    ToolOutput, ToolSpec, ToolTerms, shell,
 };
 use crate::people::Role;
 use crate::provider::{ASK_QUESTION, ToolSchema};
@@ -99,7 +99,7 @@ impl AnyTool for LimitedSchedule {
     }
 
     fn schema(&self) -> ToolSchema {
-        let mut schema = AnyTool::schema(&Schedule);
+        let mut schema = Schedule.schema();
         let properties = &mut schema.parameters["properties"];
         let hidden: &[&str] = match self.offers_commands {
             true => &["network"],
@@ -117,23 +117,11 @@ impl AnyTool for LimitedSchedule {
     }
 
     fn check(&self, arguments: &str, place: &CallPlace<'_>) -> Result<(), String> {
-        AnyTool::check(&Schedule, arguments, place)
+        Schedule.check(arguments, place)
     }
 
-    fn reach(&self, arguments: &str, here: &Address) -> Reach {
-        AnyTool::reach(&Schedule, arguments, here)
-    }
-
-    fn stands_for(&self, arguments: &str) -> Option<&'static str> {
-        AnyTool::stands_for(&Schedule, arguments)
-    }
-
-    fn kept_text(&self, arguments: &str) -> Option<String> {
-        AnyTool::kept_text(&Schedule, arguments)
-    }
-
-    fn kept_time(&self, arguments: &str) -> Option<String> {
-        AnyTool::kept_time(&Schedule, arguments)
+    fn call_terms(&self, arguments: &str, here: &Address) -> CallTerms {
+        Schedule.call_terms(arguments, here)
     }
 
     async fn call_json(&self, arguments: &str, cx: &ToolContext) -> Result<ToolOutput, ToolError> {

@@ -111,7 +111,7 @@ pub(crate) async fn run(
         }
     };
     if let Ok(ToolOutput::Change(change)) = &called {
-        let reach = tool.reach(&call.arguments, &cx.address).within(cx.chat_kind);
+        let reach = tool.call_terms(&call.arguments, &cx.address).reach.within(cx.chat_kind);
         if let Some(reason) = detour::refused(turns, cx, reach, &change.file.path).await {
             return refuse(&turns.services, turn, call, reason).await;
         }
