@@ -3,8 +3,7 @@
 
 use rusqlite::Connection;
 
-use crate::bus::journal::{self, InboundOutcome, WaitingMessage};
-use crate::bus::outbox;
+use crate::bus::journal::{InboundOutcome, WaitingMessage};
 use crate::conversation::actions::{self, ActionReader, ActionScope, UndoTarget};
 use crate::conversation::proposals;
 use crate::conversation::transcript;
@@ -16,6 +15,7 @@ use crate::replies;
 use crate::services::{Services, role_of};
 use crate::store::{StoreError, Sync};
 use crate::turn::calls::{self, Happened};
+use crate::turn::commits;
 use crate::turn::services::TurnServices;
 use crate::types::commands::CommandId;
 use crate::types::message::ChatKind;
@@ -185,17 +185,14 @@ async fn end(
     settled: Option<SettledUndo>,
     reply: String,
 ) -> Result<(), StoreError> {
-    let (row, inbound) = (control.id, control.inbound.clone());
+    let control = control.clone();
     let end = move |store: &Connection| {
         let is_done = matches!(settled, Some(SettledUndo { outcome: CallOutcome::Done(_), .. }));
         let outcome = if is_done { InboundOutcome::Handled } else { InboundOutcome::Refused };
         if let Some(SettledUndo { call, outcome }) = &settled {
             transcript::call_ended(store, *call, outcome, &[])?;
         }
-        if journal::settle(store, row, outcome)? {
-            outbox::put_urgent(store, &inbound.from, inbound.id.as_ref(), &reply)?;
-        }
-        Ok(())
+        commits::settle_command(store, &control, outcome, || Ok(reply)).map(drop)
     };
     services.bus.store.write("command", Sync::Now, end).await
 }
