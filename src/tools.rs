@@ -82,6 +82,23 @@ pub struct ToolSpec {
     pub retries: bool,
 }
 
+impl ToolSpec {
+    /// Returns the properties of a tool for users that only reads.
+    pub const fn reads(name: &'static str, description: &'static str) -> Self {
+        Self { name, description, role: Role::User, kind: ToolKind::Reads, retries: true }
+    }
+
+    /// Returns the properties of a tool for users that changes a file.
+    pub const fn writes(name: &'static str, description: &'static str) -> Self {
+        Self { name, description, role: Role::User, kind: ToolKind::Writes, retries: false }
+    }
+
+    /// Returns the properties of a tool for users that changes our own store, with the outcome of its call.
+    pub const fn queues(name: &'static str, description: &'static str) -> Self {
+        Self { name, description, role: Role::User, kind: ToolKind::Queues, retries: false }
+    }
+}
+
 /// The asking person, the address and the time of a call. Supplied by the program.
 pub struct ToolContext {
     pub workspace: Workspace,

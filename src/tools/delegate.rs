@@ -4,10 +4,7 @@ use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{
-    Effect, SubagentTask, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec, finish,
-};
-use crate::people::Role;
+use super::{Effect, SubagentTask, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, finish};
 use crate::provider::ASK_QUESTION;
 
 const TASK_CHARS_MAX: usize = 8_000;
@@ -39,13 +36,10 @@ pub struct Spawn;
 #[async_trait]
 impl Tool for Spawn {
     type Args = Args;
-    const SPEC: ToolSpec = ToolSpec {
-        name: "spawn",
-        description: "Hand a longer task, told whole, to a subagent beside you; its result is sent here.",
-        role: Role::User,
-        kind: ToolKind::Queues,
-        retries: false,
-    };
+    const SPEC: ToolSpec = ToolSpec::queues(
+        "spawn",
+        "Hand a longer task, told whole, to a subagent beside you; its result is sent here.",
+    );
 
     async fn call(&self, args: Args, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         Ok(ToolOutput::effect("", Effect::Spawn(parse_task(&args, cx)?)))
@@ -57,13 +51,10 @@ pub struct SubagentTool;
 #[async_trait]
 impl Tool for SubagentTool {
     type Args = Args;
-    const SPEC: ToolSpec = ToolSpec {
-        name: SUBAGENT,
-        description: "Hand a task, told whole, to a subagent, and wait for its result.",
-        role: Role::User,
-        kind: ToolKind::Queues,
-        retries: false,
-    };
+    const SPEC: ToolSpec = ToolSpec::queues(
+        SUBAGENT,
+        "Hand a task, told whole, to a subagent, and wait for its result.",
+    );
 
     async fn call(&self, args: Args, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         Ok(ToolOutput::Awaits(parse_task(&args, cx)?))

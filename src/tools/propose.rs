@@ -4,9 +4,8 @@ use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Effect, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec, cut, tell};
+use super::{Effect, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, cut, tell};
 use crate::conversation::proposals::{self, NewProposal, Proposal, ProposalChange, ProposalState};
-use crate::people::Role;
 use crate::short_text::one_line;
 use crate::types::source::{self, Source};
 
@@ -25,13 +24,10 @@ pub struct ProposeArgs {
 #[async_trait]
 impl Tool for Propose {
     type Args = ProposeArgs;
-    const SPEC: ToolSpec = ToolSpec {
-        name: "propose",
-        description: "Suggest something instead of doing it; the person answers yes or no.",
-        role: Role::User,
-        kind: ToolKind::Queues,
-        retries: false,
-    };
+    const SPEC: ToolSpec = ToolSpec::queues(
+        "propose",
+        "Suggest something instead of doing it; the person answers yes or no.",
+    );
 
     async fn call(&self, args: ProposeArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let title = title(&args.title)?;
@@ -63,13 +59,8 @@ pub struct UpdateArgs {
 #[async_trait]
 impl Tool for UpdateProposal {
     type Args = UpdateArgs;
-    const SPEC: ToolSpec = ToolSpec {
-        name: "update_proposal",
-        description: "Change a proposal, or note what became of it.",
-        role: Role::User,
-        kind: ToolKind::Queues,
-        retries: false,
-    };
+    const SPEC: ToolSpec =
+        ToolSpec::queues("update_proposal", "Change a proposal, or note what became of it.");
 
     async fn call(&self, args: UpdateArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let UpdateArgs { id, title: new_title, body: new_body, state } = args;
@@ -109,13 +100,7 @@ pub struct ListProposalsArgs {}
 #[async_trait]
 impl Tool for ListProposals {
     type Args = ListProposalsArgs;
-    const SPEC: ToolSpec = ToolSpec {
-        name: "list_proposals",
-        description: "List your proposals here.",
-        role: Role::User,
-        kind: ToolKind::Reads,
-        retries: true,
-    };
+    const SPEC: ToolSpec = ToolSpec::reads("list_proposals", "List your proposals here.");
 
     async fn call(&self, _: ListProposalsArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let session = cx.session;

@@ -4,10 +4,9 @@ use async_trait::async_trait;
 use chrono::Utc;
 
 use super::{
-    AnyTool, CallPlace, CallTerms, Effect, Reach, Tool, ToolContext, ToolError, ToolKind,
-    ToolOutput, ToolSpec, ToolTerms, shell,
+    AnyTool, CallPlace, CallTerms, Effect, Reach, Tool, ToolContext, ToolError, ToolOutput,
+    ToolSpec, ToolTerms, shell,
 };
-use crate::people::Role;
 use crate::provider::{ASK_QUESTION, ToolSchema};
 use crate::tasks::schedule::{JobRequest, JobRequester};
 use crate::types::job_verb::JobVerb;
@@ -29,13 +28,7 @@ pub(super) struct Schedule;
 #[async_trait]
 impl Tool for Schedule {
     type Args = JobRequest;
-    const SPEC: ToolSpec = ToolSpec {
-        name: SCHEDULE,
-        description: "Do something later or regularly.",
-        role: Role::User,
-        kind: ToolKind::Queues,
-        retries: false,
-    };
+    const SPEC: ToolSpec = ToolSpec::queues(SCHEDULE, "Do something later or regularly.");
 
     /// Nobody watches scheduled work when it runs.
     fn reach(args: &JobRequest, _: &Address) -> Reach {
