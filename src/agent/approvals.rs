@@ -126,13 +126,12 @@ pub(crate) async fn handle(
         let reply = replies::NOT_YOURS_TO_APPROVE.to_owned();
         return commits::handled(&services.bus.store, control, reply).await;
     }
-    let (sender, at) = (control.sender().clone(), control.inbound.from.clone());
     let judge = ApprovalJudge {
         role,
         people: services.bus.people.clone(),
-        account: PersonAccount { channel: at.channel.clone(), sender: sender.id },
-        name: sender.name,
-        at,
+        account: control.account(),
+        name: control.sender().name.clone(),
+        at: control.inbound.from.clone(),
         chat_kind: control.inbound.chat_kind,
     };
     let decide = move |store: &Connection| {
