@@ -2,7 +2,7 @@
 
 use std::fmt::{Display, Write as _};
 
-use super::visible::visible;
+use super::visible::{visible, visible_diff};
 use super::{NO_NAME, as_is, counted, fenced, shown_name, shown_path};
 use crate::short_text::{clean_name, shortened};
 
@@ -76,7 +76,7 @@ impl ApprovalPrompt {
     /// All that the call does: its arguments, or the difference that it makes to a file.
     fn whole(&self) -> String {
         match &self.change {
-            Some(change) => visible(change),
+            Some(change) => call_change(change),
             None => call_arguments(&self.arguments),
         }
     }
@@ -373,6 +373,11 @@ pub fn call_arguments(arguments: &str) -> String {
         Ok(arguments) => visible(&arguments.to_string()),
         Err(_) => visible(arguments),
     }
+}
+
+/// The change of a file that somebody decides about, as a unified diff.
+pub fn call_change(diff: &str) -> String {
+    visible_diff(diff)
 }
 
 /// A call that waits for approval.
