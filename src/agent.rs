@@ -51,12 +51,12 @@ use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-pub use approvals::{ApprovalJudge, ApprovalVerdict, RefusedVerdict};
-pub use budget::{BudgetOrder, budgets_listing, order_budget};
+pub use approvals::{ApprovalJudge, ApprovalVerdict, VerdictRefusal};
+pub use budget::{BudgetCommand, apply_budget_command, budgets_listing};
 pub use command::{Pairing, pair};
-pub use jobs::{chat_kind_of_command, may_command};
-pub use people::{Ordered, PeopleOrder, order_people};
-pub use skills::{skills_json, skills_words};
+pub use jobs::{chat_kind_of_command, check_may_command};
+pub use people::{PeopleCommand, PeopleReply, apply_people_command};
+pub use skills::{skills_json, skills_text};
 
 use crate::bus::journal::WaitingMessage;
 use crate::conversation::transcript;
@@ -69,9 +69,9 @@ use crate::turn::services::TurnServices;
 use crate::types::origin::Origin;
 use crate::types::session::Session;
 pub use config::{Config, ConfigCheck, Restart};
-use failing_items::Failing;
+use failing_items::FailingItems;
 use forgettings::Forgettings;
-use idle::Idle;
+use idle::IdleSessions;
 use running::{CompactionResult, Running};
 use side_question::SideQuestions;
 use suspended::SuspendedTurns;
@@ -93,13 +93,13 @@ pub async fn run(turns: Arc<TurnServices>, config: Arc<Config>, stop: Cancellati
         turn_tasks: JoinSet::new(),
         tasks: HashMap::new(),
         running: HashMap::new(),
-        idle: Idle::default(),
+        idle: IdleSessions::default(),
         compactions: JoinSet::new(),
         compacting: HashMap::new(),
         backlog: WorkQueue::default(),
         side_questions: SideQuestions::default(),
         forgettings: Forgettings::default(),
-        failing: Failing::default(),
+        failing: FailingItems::default(),
         away: SuspendedTurns::default(),
     };
     while !stop.is_cancelled() {
@@ -107,25 +107,25 @@ pub async fn run(turns: Arc<TurnServices>, config: Arc<Config>, stop: Cancellati
         agent.take_all_back().await;
         let (failed, pause) = match agent.pass().await {
             Ok(pause) => {
-                agent.services.bus.passes.up();
+                agent.services.bus.passes.notify();
                 (false, pause)
             }
             Err(error) => {
                 tracing::error!(%error, "The agent loop failed and pauses");
-                agent.backlog.distrust();
+                agent.backlog.require_full_read();
                 (true, Some(STORE_PAUSE))
             }
         };
-        agent.services.bus.rounds.up();
+        agent.services.bus.rounds.notify();
         tokio::select! {
             () = stop.cancelled() => {}
             Some(ended) = agent.turn_tasks.join_next_with_id() => agent.take_back(ended).await,
-            Some(done) = agent.compactions.join_next() => agent.compacted(done).await,
+            Some(done) = agent.compactions.join_next() => agent.finish_compaction(done).await,
             changed = woken.changed(), if !failed => if changed.is_err() { break },
             () = sleep(pause.unwrap_or_default()), if pause.is_some() => {}
             idle_rest = agent.idle.forget() => idle_rest.give_back(&agent.services.bus.store),
             Some(()) = agent.side_questions.next_ended() => {}
-            Some(ended) = agent.forgettings.next_ended() => agent.has_forgotten(ended).await,
+            Some(ended) = agent.forgettings.next_ended() => agent.finish_forgetting(ended).await,
         }
     }
     agent.wind_down().await;
@@ -139,14 +139,14 @@ struct Agent {
     /// The origin of each task. A panicked task cannot return it.
     tasks: HashMap<Id, Origin>,
     running: HashMap<Origin, Running>,
-    idle: Idle,
+    idle: IdleSessions,
     /// Running compactions, and the results of those whose conversation is in a turn.
     compactions: JoinSet<CompactionResult>,
     compacting: HashMap<Origin, Option<CompactionResult>>,
     backlog: WorkQueue,
     side_questions: SideQuestions,
     forgettings: Forgettings,
-    failing: Failing,
+    failing: FailingItems,
     away: SuspendedTurns,
 }
 
@@ -180,7 +180,7 @@ impl Agent {
                 self.try_again_at(&control.origin);
             }
         }
-        self.services.bus.outbox.up();
+        self.services.bus.outbox.notify();
         Ok(())
     }
 
@@ -194,7 +194,8 @@ impl Agent {
     /// task is cancelled, and its later commits are rejected.
     async fn stop(&mut self, control: &WaitingMessage, kind: StopKind) -> Result<(), StoreError> {
         let role = role_of(&self.services, &control.inbound.from, control.sender()).await?;
-        let stopped = commits::stopped(&self.services.bus.store, control, role, kind).await?;
+        let stopped =
+            commits::stop_conversation(&self.services.bus.store, control, role, kind).await?;
         if stopped.side_questions {
             self.side_questions.stop(&control.inbound.from);
         }
@@ -208,8 +209,8 @@ impl Agent {
             running.stop.cancel();
         }
         self.cancel(&stopped.tasks);
-        self.services.bus.jobs.up();
-        self.services.bus.closed.up();
+        self.services.bus.jobs.notify();
+        self.services.bus.closed.notify();
         Ok(())
     }
 
@@ -240,7 +241,7 @@ impl Agent {
         self.backlog.ended(&origin);
         match ended {
             Ok((_, Ok(Some(session)))) if !running.stop.is_cancelled() => {
-                self.rest(session, running);
+                self.keep_idle(session, running);
             }
             Ok((_, Ok(_))) => {}
             Ok((_, Err(TurnError::Commit(CommitError::Ended)))) => {}
@@ -249,18 +250,18 @@ impl Agent {
                 let has_begun = running.shown.borrow().turn.is_some();
                 match has_begun {
                     true => self.failing.note_cut_off(&origin, &running, &error),
-                    false => self.not_begun(running.rows, &origin, &error).await,
+                    false => self.handle_begin_failure(running.rows, &origin, &error).await,
                 }
             }
             Err(error) => {
                 tracing::error!(%origin, %error, "A turn panicked, will resume it");
                 let has_begun = running.shown.borrow().turn.is_some();
-                self.has_panicked(running.rows, &origin, has_begun).await;
+                self.handle_panic(running.rows, &origin, has_begun).await;
             }
         }
-        self.take_over_compacted(&origin).await;
-        self.services.bus.outbox.up();
-        self.services.bus.jobs.up();
+        self.apply_finished_compaction(&origin).await;
+        self.services.bus.outbox.notify();
+        self.services.bus.jobs.notify();
     }
 
     async fn wind_down(mut self) {
@@ -280,7 +281,7 @@ impl Agent {
         if let Err(error) = self.services.bus.store.write("left", Sync::Later, forgive).await {
             tracing::warn!(%error, "Cannot give back the attempt of interrupted turns");
         }
-        self.services.bus.outbox.up();
+        self.services.bus.outbox.notify();
     }
 
     async fn read<T: Send + 'static>(

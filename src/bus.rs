@@ -28,7 +28,7 @@ use crate::people::{Groups, People};
 use crate::store::{Store, StoreError, Sync};
 use crate::types::message::{Address, ChannelName, Inbound, MessageId, OverheardLine, SenderId};
 
-pub use admission::{Received, receive};
+pub use admission::{IntakeState, record_files};
 pub use arrivals::Arrival;
 use freshness::{ClockLag, ReceivedPeriod, since_boot};
 use overheard::Overheard;
@@ -46,16 +46,16 @@ const REJECTED_MAX: usize = 64;
 
 /// A wake-up for all watchers. One that happens between two reads is not missed.
 #[derive(Clone)]
-pub struct Wake(watch::Sender<()>);
+pub struct Notifier(watch::Sender<()>);
 
-impl Default for Wake {
+impl Default for Notifier {
     fn default() -> Self {
         Self(watch::Sender::new(()))
     }
 }
 
-impl Wake {
-    pub fn up(&self) {
+impl Notifier {
+    pub fn notify(&self) {
         self.0.send_replace(());
     }
 
@@ -64,9 +64,9 @@ impl Wake {
     }
 
     /// Wakes the watchers, and waits until one of them has completed a round, which it reports by waking `rounds`.
-    pub async fn up_and_round(&self, rounds: &Self) {
+    pub async fn notify_and_await_round(&self, rounds: &Self) {
         let mut rounds = rounds.watch();
-        self.up();
+        self.notify();
         rounds.changed().await.expect("we have the sender");
     }
 }
@@ -77,21 +77,21 @@ pub struct Bus {
     pub store: Store,
     pub people: People,
     /// Wakes when rows wait in the journal.
-    pub inbox: Wake,
+    pub inbox: Notifier,
     /// Wakes when rows wait in the outbox.
-    pub outbox: Wake,
+    pub outbox: Notifier,
     /// Wakes when jobs were changed, or runs of them have ended.
-    pub jobs: Wake,
+    pub jobs: Notifier,
     /// Wakes when folders of persons must be moved or deleted.
-    pub folders: Wake,
+    pub folders: Notifier,
     /// Wakes when changed texts of an MCP server were accepted.
-    pub mcp_texts: Wake,
+    pub mcp_texts: Notifier,
     /// Wakes when conversations were closed.
-    pub closed: Wake,
+    pub closed: Notifier,
     /// Wakes after each successful pass of the agent loop.
-    pub passes: Wake,
+    pub passes: Notifier,
     /// Wakes after each pass of the agent loop, including failed ones.
-    pub rounds: Wake,
+    pub rounds: Notifier,
     /// Maximum number of messages that wait at one address.
     pub waiting_max: usize,
     pub overheard: Overheard,
@@ -102,18 +102,18 @@ pub struct Bus {
 
 impl Bus {
     pub fn new(store: Store, people: People, waiting_max: usize) -> Self {
-        let (inbox, outbox, jobs) = (Wake::default(), Wake::default(), Wake::default());
+        let (inbox, outbox, jobs) = (Notifier::default(), Notifier::default(), Notifier::default());
         Self {
             store,
             people,
             inbox,
             outbox,
             jobs,
-            folders: Wake::default(),
-            mcp_texts: Wake::default(),
-            closed: Wake::default(),
-            passes: Wake::default(),
-            rounds: Wake::default(),
+            folders: Notifier::default(),
+            mcp_texts: Notifier::default(),
+            closed: Notifier::default(),
+            passes: Notifier::default(),
+            rounds: Notifier::default(),
             waiting_max,
             overheard: Overheard::default(),
             clock_lag: ClockLag::default(),
@@ -161,9 +161,9 @@ pub enum Published {
     /// Too many messages wait at the address, or a rate limit was exceeded. Its sender was notified.
     Full,
     /// A button was pressed by a person who may not press it.
-    NotYours,
+    NotEntitled,
     /// Another button of the question was pressed before.
-    Decided,
+    AlreadyDecided,
     /// The question of the button no longer exists.
     Gone,
 }
@@ -194,7 +194,7 @@ impl Publisher {
     }
 
     /// Returns true if another bot may address this one.
-    pub fn lets_bot(&self, id: &SenderId) -> bool {
+    pub fn allows_bot(&self, id: &SenderId) -> bool {
         let access = self.bus.people.access(&self.channel);
         access.is_some_and(|access| access.bots.iter().any(|bot| bot == id.as_str()))
     }
@@ -215,7 +215,7 @@ impl Publisher {
     }
 
     /// Keeps a line that does not address the bot, in memory, as context for one that does.
-    pub fn overheard(&self, at: &Address, id: MessageId, line: OverheardLine) {
+    pub fn remember_overheard(&self, at: &Address, id: MessageId, line: OverheardLine) {
         self.link.update(|state| state.last_event = Some(Utc::now()));
         self.bus.overheard.push(at, id, line);
     }
@@ -231,9 +231,9 @@ impl Publisher {
     }
 
     /// Returns true if the bot was addressed here before.
-    pub async fn takes_part(&self, at: &Address) -> Result<bool, PublishError> {
+    pub async fn was_addressed(&self, at: &Address) -> Result<bool, PublishError> {
         let at = at.clone();
-        Ok(self.bus.store.read(move |store| journal::knows(store, &at)).await?)
+        Ok(self.bus.store.read(move |store| journal::was_addressed(store, &at)).await?)
     }
 
     /// Returns the newest message of each address that has recently addressed the bot: missed messages are
@@ -252,7 +252,7 @@ impl Publisher {
     /// Notes that the platform has accepted our token. `status` shows `about`.
     pub fn link_up(&self, about: String) {
         self.link.update(|state| {
-            state.ups += u64::from(!state.up);
+            state.connects += u64::from(!state.up);
             state.up = true;
             state.about = about;
         });
@@ -289,7 +289,7 @@ pub struct LinkState {
     pub up: bool,
     /// Number of times that it has come up since the start.
     #[serde(skip)]
-    pub ups: u64,
+    pub connects: u64,
     pub about: String,
     pub last_byte: Option<DateTime<Utc>>,
     pub last_event: Option<DateTime<Utc>>,
@@ -319,7 +319,7 @@ impl Link {
     }
 
     /// Waits until the link has been up for `steady` without a break.
-    pub async fn holds(&self, steady: std::time::Duration) {
+    pub async fn wait_until_steady(&self, steady: std::time::Duration) {
         let mut state = self.0.subscribe();
         loop {
             state.wait_for(|state| state.up).await.expect("we have the sender");
@@ -333,7 +333,7 @@ impl Link {
         self.0.send_if_modified(|state| {
             let was_up = state.up;
             state.last_byte = Some(Utc::now());
-            state.heard = Some(ReceivedPeriod::again(state.heard, since_boot()));
+            state.heard = Some(ReceivedPeriod::extend(state.heard, since_boot()));
             state.trouble = None;
             change(state);
             state.up != was_up

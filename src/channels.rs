@@ -12,7 +12,7 @@ pub mod deliver;
 #[cfg(feature = "discord")]
 pub mod discord;
 #[cfg(any(feature = "discord", feature = "slack", feature = "telegram"))]
-pub mod hear;
+pub mod routing;
 pub mod intake;
 #[cfg(any(feature = "discord", feature = "slack", feature = "telegram"))]
 mod json;

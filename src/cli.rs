@@ -205,7 +205,7 @@ async fn list(on: &Invocation, command: CliCommand) -> anyhow::Result<()> {
         CliCommand::Actions { limit, .. } => {
             let done = chat::actions(home, limit).await?;
             let now = Utc::now().with_timezone(&on.owners_zone());
-            done.iter().map(|action| action.words(now)).collect::<Vec<_>>().join("\n")
+            done.iter().map(|action| action.describe(now)).collect::<Vec<_>>().join("\n")
         }
         CliCommand::People { .. } => {
             let asked = on.ask(&ControlRequest::Listing { what: Listing::People }).await?;
@@ -229,7 +229,7 @@ async fn list(on: &Invocation, command: CliCommand) -> anyhow::Result<()> {
         CliCommand::Skills { json } => {
             let surroundings = on.environment.surroundings();
             let workspace = Workspace::look(&home.join("workspace"), surroundings)?;
-            let words = if json { agent::skills_json } else { agent::skills_words };
+            let words = if json { agent::skills_json } else { agent::skills_text };
             let words = workspace.off_thread(words).await;
             if json { words } else { unescaped(&words) }
         }

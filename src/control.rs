@@ -45,7 +45,7 @@ use crate::control::chat::ChatClient;
 use crate::control::disk_usage::DiskUsage;
 use crate::control::health::Health;
 use crate::control::lines::{BoundedLines, write_line};
-use crate::conversation::ledger::breakdown::{usage_since, usage_words};
+use crate::conversation::ledger::breakdown::{describe_usage, usage_since};
 use crate::conversation::{model_waits, transcript};
 use crate::replies;
 use crate::store::StoreError;
@@ -181,7 +181,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> ControlClient<S> {
             Ok(ControlRequest::Usage) => {
                 let zone = server.turns.services.zone;
                 let midnight = schedule::midnight(Utc::now(), zone);
-                let read_usage = move |store: &_| usage_words(store, midnight, zone);
+                let read_usage = move |store: &_| describe_usage(store, midnight, zone);
                 server.turns.services.bus.store.read(read_usage).await.map(Response::Done)
             }
             Ok(ControlRequest::Pair { words }) => orders::pair(server, &words).await,
@@ -211,7 +211,7 @@ pub async fn status(server: &ControlServer) -> Result<Status, StoreError> {
     let counted = services.bus.store.read(move |store| {
         let month_ago = Utc::now() - chrono::Duration::days(30);
         let used = usage_since(store, month_ago)?.usage;
-        let waiting = journal::places(store)?.len();
+        let waiting = journal::waiting_origins(store)?.len();
         let awaiting_model = model_waits::waiting(store)?;
         Ok((transcript::count_running(store)?, waiting, awaiting_model, used))
     });
@@ -243,7 +243,7 @@ pub async fn status(server: &ControlServer) -> Result<Status, StoreError> {
         channels: channel_statuses(server).await?,
         mcp: mcp.collect(),
         shell: server.agent.shell.clone(),
-        heartbeat: turns.heartbeat.words().await?,
+        heartbeat: turns.heartbeat.describe().await?,
     })
 }
 

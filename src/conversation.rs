@@ -23,7 +23,7 @@ pub mod actions;
 pub mod history;
 pub mod incognito;
 pub mod delivered;
-pub mod said;
+pub mod quoted_texts;
 pub mod ended_turns;
 pub mod named_sessions;
 pub mod session_export;

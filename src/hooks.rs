@@ -96,7 +96,7 @@ fn enqueue(hooks: &BTreeMap<String, Hook>, event: &Event, queue: &mut VecDeque<D
         let line = match event.is_others_private && !hook.private_texts {
             false => with_texts.get_or_insert_with(|| json_line(event)),
             true => without_texts.get_or_insert_with(|| {
-                let what = event.what.clone().without_words();
+                let what = event.what.clone().without_texts();
                 json_line(&Event { what, ..event.clone() })
             }),
         };

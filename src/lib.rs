@@ -17,7 +17,7 @@
 
 pub mod secret;
 pub mod process;
-pub mod whole_file;
+pub mod atomic_file;
 pub mod short_text;
 pub mod http;
 pub mod types;

@@ -36,7 +36,7 @@ use tokio::sync::{mpsc, oneshot};
 use access::refuse_emptied;
 use ballast::{Ballast, is_full};
 pub use blanking::{
-    BlankPass, BlankedSlice, ChatPlace, FORGOTTEN, ForgottenWords, RowMark, TextColumns, TextForm,
+    BlankPass, BlankedSlice, ChatPlace, FORGOTTEN, ForgottenWords, RowKey, TextColumns, TextForm,
     blank_slice,
 };
 pub use changes::ChangedRow;
@@ -50,17 +50,17 @@ pub use error::{OpenError, StoreError};
 pub use lock::HomeLock;
 pub use long_work::LongWork;
 use long_work::{LongWorks, WrittenBytes};
-pub use observer::{Moment, Observer, Phase, Sync};
+pub use observer::{CommitEvent, Observer, Phase, Sync};
 pub use offline::{
-    change_offline, check_schema, examine, examine_file, has_store, look, peek, rewrite_offline,
-    snapshot,
+    change_offline, check_file_integrity, check_integrity, check_schema, has_store, read_offline,
+    rewrite_offline, snapshot, try_read,
 };
 pub use pages::DatabasePages;
-pub use savepoint::apart;
-pub use schema::{MigrationProgress, MigrationReport};
+pub use savepoint::in_savepoint;
+pub use schema::{MigrationObserver, MigrationProgress};
 use searches::Searches;
 pub use slices::{SLICE, slice};
-pub use threads::AboutToWrite;
+pub use threads::AnnouncedWriter;
 pub use words_digest::WordsDigest;
 
 /// The database's name within the home.
@@ -78,7 +78,7 @@ pub struct StoreOptions {
     pub read_steps: Option<Arc<AtomicU64>>,
     pub on_full: OnFull,
     /// Hears of a migration now and then, while it makes progress.
-    pub migration: Option<MigrationReport>,
+    pub migration: Option<MigrationObserver>,
 }
 
 /// Behaviour of a daemon that starts on a full disk.
@@ -122,7 +122,7 @@ impl Store {
     pub fn open(home: &Path, options: &StoreOptions) -> Result<Self, OpenError> {
         let opened = match Self::open_within(home, options, FreeSpace::Enough) {
             Err(OpenError::Database { path, cause }) if is_full(home, &cause) => {
-                if !Ballast::of(home).drop_overboard() {
+                if !Ballast::of(home).delete() {
                     return Err(OpenError::Full { path });
                 }
                 match Self::open_within(home, options, FreeSpace::Ballast) {
@@ -192,8 +192,8 @@ impl Store {
         let (writes, write_queue) = mpsc::channel(QUEUE_MAX);
         let (reads, read_queue) = mpsc::channel(QUEUE_MAX);
         let ballast = match free_space {
-            FreeSpace::Enough => Ballast::lay(home),
-            FreeSpace::Ballast => Ballast::overboard(home),
+            FreeSpace::Enough => Ballast::create(home),
+            FreeSpace::Ballast => Ballast::deleted(home),
         };
         let writers = Arc::<AtomicUsize>::default();
         let (observer, noted) = (options.observer.clone(), Arc::clone(&changes));
@@ -266,8 +266,8 @@ impl Store {
 
     /// Announces a task, such as a turn, that will write now and then. While there are many, a change
     /// that must be on the disk waits briefly for others that share its sync.
-    pub fn about_to_write(&self) -> AboutToWrite {
-        AboutToWrite::new(&self.writers)
+    pub fn announce_writer(&self) -> AnnouncedWriter {
+        AnnouncedWriter::new(&self.writers)
     }
 
     /// Moves the whole write-ahead log into `state.db`, so that the file is complete by itself.

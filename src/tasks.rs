@@ -3,17 +3,17 @@
 //! message, so the agent loop begins its turn, resumes it after a crash, counts its attempts and bounds it like any
 //! other. Not here: the consequences of its end (`turn::background`).
 
-mod ended;
+mod outcome;
 mod table;
 mod assignment;
 pub mod blanking;
 pub mod subagents;
 pub mod schedule;
-pub mod later;
+pub mod deferred_report;
 pub mod heartbeat;
 pub mod restored;
 
-pub use ended::{TaskOutcome, TaskState};
+pub use outcome::{TaskOutcome, TaskState};
 pub use table::{TaskRow, turn_begun};
 
 use chrono::{DateTime, Utc};

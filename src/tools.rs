@@ -118,7 +118,7 @@ pub struct ToolContext {
     pub address: Address,
     pub chat_kind: ChatKind,
     /// Files that arrived at this address, which everybody here may see.
-    pub came_here: Arc<[String]>,
+    pub arrived_here: Arc<[String]>,
     /// The existing channels.
     pub channels: Arc<[ChannelName]>,
     /// In the owner's time zone.
@@ -129,7 +129,7 @@ pub struct ToolContext {
 
 impl ToolContext {
     pub fn reader(&self) -> ToolReader {
-        ToolReader::new(self.scope(), Arc::clone(&self.came_here))
+        ToolReader::new(self.scope(), Arc::clone(&self.arrived_here))
     }
 
     /// Returns what the checks of a call's arguments need.
@@ -139,7 +139,7 @@ impl ToolContext {
             chat_kind: self.chat_kind,
             at: &self.address,
             owner: &self.owner,
-            came_here: &self.came_here,
+            arrived_here: &self.arrived_here,
             channels: Some(&*self.channels),
             zone: self.now.timezone(),
         }
@@ -253,7 +253,7 @@ pub enum Effect {
         requester: Box<jobs::JobRequester>,
         /// The role of the requester here, which decides whose jobs the order reaches.
         role: Role,
-        order: jobs::JobOrder,
+        order: jobs::JobOperation,
         zone: Tz,
         /// The person whose own words a new reminder sends. They see the reminder and how to cancel it.
         in_words_of: Option<SenderId>,

@@ -24,7 +24,7 @@ pub mod instructions;
 pub mod commits;
 pub mod invoked;
 pub mod progress;
-pub mod calling;
+pub mod call_context;
 pub mod proposed;
 pub mod suspension;
 pub mod detour;

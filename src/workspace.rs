@@ -210,7 +210,7 @@ impl Workspace {
             Ok(found) => found
                 .to_str()
                 .and_then(|found| found.parse::<WorkspacePath>().ok())
-                .filter(|found| found.beside() == path.beside())
+                .filter(|found| found.own_folder() == path.own_folder())
                 .ok_or_else(|| FileError::Outside(path.clone())),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 if self.base(path).symlink_metadata(path).is_ok() {

@@ -12,13 +12,13 @@ use crate::types::message::ChatKind;
 
 /// An order of `/activation`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ActivationOrder {
+pub(super) enum ActivationCommand {
     Show,
     Set(Groups),
     Reset,
 }
 
-impl ActivationOrder {
+impl ActivationCommand {
     /// Parses the arguments of `/activation`: none, `mention`, `always` or `default`.
     pub(super) fn parse<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<Self> {
         match words.next().map(str::to_ascii_lowercase).as_deref() {
@@ -35,31 +35,31 @@ impl ActivationOrder {
 pub(super) async fn handle(
     services: &Services,
     control: &WaitingMessage,
-    order: Option<ActivationOrder>,
+    order: Option<ActivationCommand>,
 ) -> Result<(), StoreError> {
     let (bus, inbound) = (&services.bus, &control.inbound);
     let (channel, chat) = (inbound.from.channel.clone(), inbound.from.chat.clone());
     let configured = bus.people.access(&channel).map(|access| configured_groups(access, control));
     let configured = configured.unwrap_or_default();
-    let current = bus.people.activations.find(&channel, inbound.places()).unwrap_or(configured);
+    let current = bus.people.activations.find(&channel, inbound.config_ids()).unwrap_or(configured);
     let role = role_of(services, &inbound.from, control.sender()).await?;
     let reply = match order {
         _ if inbound.chat_kind == ChatKind::Private => replies::ACTIVATION_IN_GROUPS.to_owned(),
         None => replies::ACTIVATION_USAGE.to_owned(),
-        Some(ActivationOrder::Show) => replies::activation_is(current.as_str()),
+        Some(ActivationCommand::Show) => replies::activation_is(current.as_str()),
         Some(_) if !CommandId::Activation.spec().allows(role, inbound.chat_kind) => {
             replies::NOT_YOURS_TO_SET.to_owned()
         }
         Some(order) => {
             let groups = match order {
-                ActivationOrder::Set(groups) => Some(groups),
-                ActivationOrder::Reset | ActivationOrder::Show => None,
+                ActivationCommand::Set(groups) => Some(groups),
+                ActivationCommand::Reset | ActivationCommand::Show => None,
             };
             let (activations, reply) = (
                 bus.people.activations.clone(),
                 replies::activation_is(groups.unwrap_or(configured).as_str()),
             );
-            return commits::handled_with(&bus.store, control, move |store| {
+            return commits::apply_command(&bus.store, control, move |store| {
                 set_activation(store, &channel, &chat, groups)?;
                 activations.load(store)?;
                 Ok(reply)
@@ -67,9 +67,9 @@ pub(super) async fn handle(
             .await;
         }
     };
-    commits::handled(&bus.store, control, reply).await
+    commits::reply(&bus.store, control, reply).await
 }
 
 fn configured_groups(access: &Access, control: &WaitingMessage) -> Groups {
-    access.listed(control.inbound.places()).unwrap_or(access.groups)
+    access.listed(control.inbound.config_ids()).unwrap_or(access.groups)
 }

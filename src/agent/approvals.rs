@@ -15,7 +15,7 @@ use crate::people::{People, Role};
 use crate::replies::{self, WaitingCall};
 use crate::services::{Services, role_of};
 use crate::store::StoreError;
-use crate::tasks::later;
+use crate::tasks::deferred_report;
 use crate::tasks::subagents::{self, AT_ONCE_MAX};
 use crate::turn::{commits, prompt, suspension};
 use crate::types::commands::CommandId;
@@ -39,7 +39,7 @@ pub enum ApprovalVerdict {
     /// Asks about each of these calls in a message of its own.
     Each(AskId),
     /// Decides about deferred calls, which nobody could be asked about.
-    Later(LaterVerdict),
+    Later(DeferredVerdict),
     /// Revokes the permanent permission of a tool.
     Revoke(String),
     List,
@@ -61,7 +61,7 @@ impl ApprovalVerdict {
     pub(crate) fn approve<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<Self> {
         let Some(ask) = words.next() else { return Some(Self::List) };
         if ask.eq_ignore_ascii_case(LATER) {
-            return LaterVerdict::parse(words, true).map(Self::Later);
+            return DeferredVerdict::parse(words, true).map(Self::Later);
         }
         let ask = ask.trim_start_matches('#').parse().map(AskId).ok()?;
         match words.next().map(str::to_ascii_lowercase).as_deref() {
@@ -77,7 +77,7 @@ impl ApprovalVerdict {
     pub(crate) fn deny<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<Self> {
         let target = words.next()?;
         if target.eq_ignore_ascii_case(LATER) {
-            return LaterVerdict::parse(words, false).map(Self::Later);
+            return DeferredVerdict::parse(words, false).map(Self::Later);
         }
         let all = words.next().is_some_and(|word| word.eq_ignore_ascii_case("all"));
         Some(match target.trim_start_matches('#').parse().map(AskId) {
@@ -93,14 +93,14 @@ const LATER: &str = "later";
 
 /// A decision about a deferred call, which nobody could be asked about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LaterVerdict {
+pub struct DeferredVerdict {
     id: DeferredId,
     /// True if it covers all calls that were shown together.
     all: bool,
     approve: bool,
 }
 
-impl LaterVerdict {
+impl DeferredVerdict {
     fn parse<'a>(mut words: impl Iterator<Item = &'a str>, approve: bool) -> Option<Self> {
         let id = words.next()?.trim_start_matches('#').parse().map(DeferredId).ok()?;
         match words.next().map(str::to_ascii_lowercase).as_deref() {
@@ -118,13 +118,12 @@ pub(crate) async fn handle(
     verdict: Option<ApprovalVerdict>,
 ) -> Result<(), StoreError> {
     let role = role_of(services, &control.inbound.from, control.sender()).await?;
+    let store = &services.bus.store;
     let Some(verdict) = verdict else {
-        return commits::handled(&services.bus.store, control, replies::APPROVE_USAGE.to_owned())
-            .await;
+        return commits::reply(store, control, replies::APPROVE_USAGE.to_owned()).await;
     };
     if !CommandId::Approve.spec().allows(role, control.inbound.chat_kind) {
-        let reply = replies::NOT_YOURS_TO_APPROVE.to_owned();
-        return commits::handled(&services.bus.store, control, reply).await;
+        return commits::reply(store, control, replies::NOT_YOURS_TO_APPROVE.to_owned()).await;
     }
     let judge = ApprovalJudge {
         role,
@@ -135,24 +134,24 @@ pub(crate) async fn handle(
         chat_kind: control.inbound.chat_kind,
     };
     let decide = move |store: &Connection| {
-        Ok(judge.decide(store, verdict)?.unwrap_or_else(RefusedVerdict::words))
+        Ok(judge.decide(store, verdict)?.unwrap_or_else(VerdictRefusal::words))
     };
-    commits::handled_with(&services.bus.store, control, decide).await?;
+    commits::apply_command(store, control, decide).await?;
     // An approved deferred call enters the journal as a message.
-    services.bus.inbox.up();
+    services.bus.inbox.notify();
     Ok(())
 }
 
 /// The reason why a decision was not carried out, for its person.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RefusedVerdict {
+pub enum VerdictRefusal {
     /// Somebody else decides.
     NotTheirs(&'static str),
     /// The call cannot be decided in this way, or not any more.
     NotNow(String),
 }
 
-impl RefusedVerdict {
+impl VerdictRefusal {
     pub fn words(self) -> String {
         match self {
             Self::NotTheirs(reason) => reason.to_owned(),
@@ -178,7 +177,7 @@ impl ApprovalJudge {
         &self,
         store: &Connection,
         verdict: ApprovalVerdict,
-    ) -> rusqlite::Result<Result<String, RefusedVerdict>> {
+    ) -> rusqlite::Result<Result<String, VerdictRefusal>> {
         let call_refusal = verdict.ask().map(|ask| self.refusal_by_id(store, ask)).transpose()?;
         let is_theirs = match &verdict {
             ApprovalVerdict::Revoke(_) => self.is_entitled(),
@@ -192,9 +191,9 @@ impl ApprovalJudge {
             false => Some(replies::NOT_YOURS_TO_APPROVE),
         };
         if let Some(reason) = refusal {
-            return Ok(Err(RefusedVerdict::NotTheirs(reason)));
+            return Ok(Err(VerdictRefusal::NotTheirs(reason)));
         }
-        Ok(self.carry_out(store, verdict)?.map_err(RefusedVerdict::NotNow))
+        Ok(self.carry_out(store, verdict)?.map_err(VerdictRefusal::NotNow))
     }
 
     fn is_entitled(&self) -> bool {
@@ -291,7 +290,7 @@ impl ApprovalJudge {
     /// Returns the open approvals in the turn of this one that this person may decide.
     fn open_with(&self, store: &Connection, id: AskId) -> rusqlite::Result<Vec<Ask>> {
         let mut theirs = Vec::new();
-        for ask in asks::open_with(store, id)? {
+        for ask in asks::open_in_turn_of(store, id)? {
             if let Some(call) = asks::approval(store, ask.id)?
                 && self.refusal(store, &call)?.is_none()
             {
@@ -308,7 +307,7 @@ impl ApprovalJudge {
         id: DeferredId,
     ) -> rusqlite::Result<Vec<(DeferredId, DeferredCall)>> {
         let mut theirs = Vec::new();
-        for (id, call) in deferred::open_with(store, id, Utc::now())? {
+        for (id, call) in deferred::open_in_message_of(store, id, Utc::now())? {
             if self.may_decide_later(store, &call)? {
                 theirs.push((id, call));
             }
@@ -324,7 +323,10 @@ impl ApprovalJudge {
             LaterDecider::Person => self.people.are_same(store, &made_for, &self.account),
             LaterDecider::Admins => Ok(match self.role {
                 Role::Owner => true,
-                Role::Admin => call.chat_kind == ChatKind::Group || made_for == self.account,
+                Role::Admin => {
+                    call.chat_kind == ChatKind::Group
+                        || self.people.are_same(store, &made_for, &self.account)?
+                }
                 Role::User | Role::Guest => false,
             }),
         }
@@ -334,31 +336,33 @@ impl ApprovalJudge {
     fn decide_later(
         &self,
         store: &Connection,
-        LaterVerdict { id, all, approve }: LaterVerdict,
+        DeferredVerdict { id, all, approve }: DeferredVerdict,
     ) -> rusqlite::Result<Result<String, String>> {
         let open = self.open_later(store, id)?;
         let is_decided = |(it, _): &(DeferredId, DeferredCall)| all || *it == id;
-        let (decided, rest): (Vec<_>, Vec<_>) = open.into_iter().partition(is_decided);
+        let (decided, mut rest): (Vec<_>, Vec<_>) = open.into_iter().partition(is_decided);
         if decided.is_empty() {
             return Ok(Err(replies::NOT_OPEN_ANY_MORE.to_owned()));
         }
-        let mut tools = Vec::new();
+        let (mut tools, mut has_room) = (Vec::new(), true);
         for (id, call) in decided {
-            let tool = call.approved.tool.clone();
-            if approve && subagents::begin_approved(store, call)?.is_none() {
-                return Ok(Err(replies::too_many_later(AT_ONCE_MAX)));
+            has_room &= !approve || subagents::begin_approved(store, call.clone())?.is_some();
+            if has_room {
+                deferred::settle(store, id, approve)?;
+                tools.push(call.approved.tool);
+            } else {
+                rest.push((id, call));
             }
-            deferred::settle(store, id, approve)?;
-            tools.push(tool);
         }
         if !rest.is_empty() {
-            outbox::put_body(store, &self.at, &later::rest(&rest))?;
+            outbox::put_body(store, &self.at, &deferred_report::ask_about_rest(&rest))?;
         }
         let tools: Vec<_> = tools.iter().map(String::as_str).collect();
-        Ok(Ok(match approve {
-            true => replies::making_later(&tools),
-            false => replies::denied_call(&tools.join(", ")),
-        }))
+        Ok(match (approve, has_room) {
+            (true, true) => Ok(replies::making_later(&tools)),
+            (true, false) => Err(replies::too_many_later(AT_ONCE_MAX, &tools)),
+            (false, _) => Ok(replies::denied_call(&tools.join(", "))),
+        })
     }
 }
 
@@ -381,7 +385,7 @@ fn approve(
         let (channel, sender) = (known_on.to_string(), person.id.to_string());
         asks::grant(store, &Grant { channel, sender, tool: tool.clone() })?;
     }
-    transcript::call_may_run(store, ask.call)?;
+    transcript::mark_call_planned(store, ask.call)?;
     resume_if_decided(store, &ask)?;
     Ok(Ok(match always {
         true => replies::approved_always(&tool, person),
@@ -395,7 +399,7 @@ fn deny(store: &Connection, id: AskId, by: &str) -> rusqlite::Result<Result<Stri
     };
     asks::end(store, &ask, AskOutcome::Settled, &replies::choice_of(replies::DENY, by))?;
     let tool = transcript::requested_call(store, ask.call)?.tool;
-    transcript::call_ended(store, ask.call, &CallOutcome::Denied(prompt::denied_by(by)), &[])?;
+    transcript::end_call(store, ask.call, &CallOutcome::Denied(prompt::denied_by(by)), &[])?;
     resume_if_decided(store, &ask)?;
     Ok(Ok(replies::denied_call(&tool)))
 }
@@ -435,7 +439,7 @@ fn ask_each(store: &Connection, open: &[Ask]) -> rusqlite::Result<Result<String,
 
 /// Resumes the turn once no call of its step waits for a decision.
 fn resume_if_decided(store: &Connection, ask: &Ask) -> rusqlite::Result<()> {
-    match asks::is_open_of(store, ask.turn)? {
+    match asks::has_open(store, ask.turn)? {
         true => Ok(()),
         false => transcript::resume_call(store, ask.turn),
     }

@@ -21,7 +21,7 @@ use crate::types::message::SenderId;
 use crate::types::origin::Origin;
 use crate::types::session::CallOutcome;
 
-use super::{Agent, STORE_PAUSE, steering::FurtherParts};
+use super::{Agent, STORE_PAUSE, steering::PendingParts};
 use crate::turn::suspension::resume_call;
 
 /// The result of examining the waiting asks. Of several results, the last variant counts.
@@ -38,10 +38,10 @@ pub(crate) enum AskProgress {
 impl Agent {
     /// Resumes turns whose asks have expired, and turns whose question is answered by a waiting message,
     /// where something has changed.
-    pub(crate) async fn look_after_asks(&mut self, overdue: Vec<Ask>) -> AskProgress {
+    pub(crate) async fn settle_asks(&mut self, overdue: Vec<Ask>) -> AskProgress {
         let mut progress = AskProgress::Same;
         for ask in overdue {
-            if self.failing.rests(Item::Ask(ask.id)).is_some() {
+            if self.failing.remaining_pause(Item::Ask(ask.id)).is_some() {
                 progress = AskProgress::Failed;
                 continue;
             }
@@ -50,7 +50,7 @@ impl Agent {
         }
         for (ask, newest) in self.backlog.questions_with_messages() {
             let at = Origin::from(&ask.at);
-            if let Some(pause) = self.failing.rests(Item::Ask(ask.id)) {
+            if let Some(pause) = self.failing.remaining_pause(Item::Ask(ask.id)) {
                 self.backlog.look_again(&at, pause);
                 continue;
             }
@@ -61,7 +61,7 @@ impl Agent {
             progress = progress.max(self.note_result(ask, answered).await);
         }
         if progress != AskProgress::Same {
-            self.services.bus.outbox.up();
+            self.services.bus.outbox.notify();
         }
         progress
     }
@@ -75,7 +75,7 @@ impl Agent {
                 AskProgress::Settled
             }
             Err(error) => {
-                self.ask_failed(ask, &error).await;
+                self.handle_ask_failure(ask, &error).await;
                 AskProgress::Failed
             }
         }
@@ -90,9 +90,9 @@ impl Agent {
                 AskKind::Approval => CallOutcome::Denied(prompt::NOBODY_APPROVED.to_owned()),
                 AskKind::Question => CallOutcome::Failed(prompt::NOBODY_ANSWERED.to_owned()),
             };
-            transcript::call_ended(store, ask.call, &outcome, &[])?;
+            transcript::end_call(store, ask.call, &outcome, &[])?;
             // The other asks of its step expire at the same time.
-            match asks::is_open_of(store, ask.turn)? {
+            match asks::has_open(store, ask.turn)? {
                 true => Ok(()),
                 false => transcript::resume_call(store, ask.turn),
             }
@@ -111,7 +111,7 @@ impl Agent {
         }
         let (at, people) = (ask.at.clone(), self.services.bus.people.clone());
         let find = move |store: &Connection| {
-            for row in journal::said_by(store, &at, rows, None)? {
+            for row in journal::ready_messages(store, &at, rows, None)? {
                 let who = &row.sender().id;
                 if people.role_of(store, &at.channel, who)? == Some(Role::Owner) {
                     return Ok(Some(who.clone()));
@@ -128,16 +128,16 @@ impl Agent {
         let (at, range) = (ask.at.clone(), RowRange { after: ask.after, until: newest });
         let Some(who) = self.find_answerer(&ask, range).await? else { return Ok(false) };
         let read_messages =
-            move |store: &Connection| journal::said_by(store, &at, range, Some(&who));
+            move |store: &Connection| journal::ready_messages(store, &at, range, Some(&who));
         let rows = self.read(read_messages).await?;
         let Some(first) = rows.first() else { return Ok(false) };
-        match self.parts_to_come(&rows).await? {
-            FurtherParts::None => {}
-            FurtherParts::Within(pause) => {
+        match self.find_pending_parts(&rows).await? {
+            PendingParts::None => {}
+            PendingParts::Within(pause) => {
                 self.backlog.look_again(&ask.at.into(), pause);
                 return Ok(false);
             }
-            FurtherParts::Fetching => return Ok(false),
+            PendingParts::Fetching => return Ok(false),
         }
         let (sender, chat_kind) = (first.sender().clone(), first.inbound.chat_kind);
         let role = role_of(&self.services, &ask.at, &sender).await?;
@@ -154,7 +154,7 @@ impl Agent {
         });
         let images = files::images(&rows);
         let settle = move |store: &Connection| {
-            let is_settled = journal::wait(store, &rows)?
+            let is_settled = journal::still_wait(store, &rows)?
                 && asks::end(
                     store,
                     &ask,
@@ -162,7 +162,7 @@ impl Agent {
                     &replies::answered_by(&sender.name),
                 )?;
             if is_settled {
-                journal::take(store, &rows, ask.turn)?;
+                journal::move_into_turn(store, &rows, ask.turn)?;
                 let outcome = CallOutcome::Done(answer.to_string());
                 resume_call(store, &ask, &outcome, &answer.sources())?;
                 if !images.is_empty() {

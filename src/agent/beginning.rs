@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::Agent;
 use super::claim::Claim;
 use super::running::Running;
-use super::steering::FurtherParts;
+use super::steering::PendingParts;
 use super::work_queue::Person;
 use crate::bus::journal::{self, RowId, RowRange, WaitingMessage};
 use crate::conversation::settings::settings_for;
@@ -22,7 +22,7 @@ use crate::turn::error::{CommitError, TurnError};
 use crate::turn::run::{self as turn, TurnHandles, TurnStart};
 use crate::turn::services::TurnServices;
 use crate::turn::{STORE_PAUSE, progress};
-use crate::types::message::{Sender, Voice};
+use crate::types::message::{MessageAuthor, Sender};
 use crate::types::origin::Origin;
 use crate::types::session::{QueueMode, Session};
 
@@ -46,7 +46,7 @@ impl Agent {
             // Messages that were sent since the interruption join it first.
             return self.hand_over(origin).await;
         }
-        if let Some(pause) = self.failing.rests_at(origin) {
+        if let Some(pause) = self.failing.remaining_pause_at(origin) {
             self.backlog.hold_up(origin);
             self.backlog.look_again(origin, pause);
             return Ok(());
@@ -85,16 +85,17 @@ impl Agent {
             Ok((mode, journal::next(store, &at, rows, None)?))
         };
         let (mode, mut rows) = self.read(query).await?;
-        let is_apart = rows.first().is_some_and(|first| self.failing.is_apart(origin, first.id));
+        let is_apart =
+            rows.first().is_some_and(|first| self.failing.must_begin_alone(origin, first.id));
         match mode.unwrap_or(self.config.queue) {
             _ if is_apart => rows.truncate(first_message(&rows)),
             QueueMode::Followup => rows.truncate(first_message(&rows)),
             QueueMode::Steer | QueueMode::Collect | QueueMode::Interrupt => {}
         }
-        Ok(match self.parts_to_come(&rows).await? {
-            FurtherParts::None => (rows, None),
-            FurtherParts::Within(pause) => (Vec::new(), Some(pause)),
-            FurtherParts::Fetching => (Vec::new(), None),
+        Ok(match self.find_pending_parts(&rows).await? {
+            PendingParts::None => (rows, None),
+            PendingParts::Within(pause) => (Vec::new(), Some(pause)),
+            PendingParts::Fetching => (Vec::new(), None),
         })
     }
 
@@ -107,8 +108,8 @@ impl Agent {
             TurnStart::Resume(..) => &[],
         };
         let rows: Vec<_> = first.iter().map(|row| row.id).collect();
-        let voice = first.first().map(|row| row.inbound.cause.voice());
-        let voice = voice.unwrap_or_else(|| Voice::Person(sender.id.clone()));
+        let author = first.first().map(|row| row.inbound.cause.author());
+        let author = author.unwrap_or_else(|| MessageAuthor::Person(sender.id.clone()));
         let mut given = rows.last().copied().unwrap_or(RowId(0));
         if let TurnStart::Resume(_, joins) = &begin
             && let Some(last) = joins.last().map(|row| row.id)
@@ -123,7 +124,7 @@ impl Agent {
         let id = self.turn_tasks.spawn(task).id();
         let compactions = None;
         let running =
-            Running { steer, stop, sender, voice, claim, rows, given, shown, compactions };
+            Running { steer, stop, sender, author, claim, rows, given, shown, compactions };
         self.occupy(id, origin, running);
     }
 
@@ -179,6 +180,6 @@ async fn run_turn(
     if let (true, Some(turn), Some(at)) = (stop.is_cancelled(), turn, origin.chat()) {
         progress::erase_of(&turns, at, turn).await;
     }
-    turns.services.bus.outbox.up();
+    turns.services.bus.outbox.notify();
     ended
 }

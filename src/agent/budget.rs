@@ -24,13 +24,13 @@ const DOLLARS_MOST: f64 = 1_000_000.0;
 
 /// A `/budget` subcommand, or the same from the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BudgetOrder {
+pub enum BudgetCommand {
     Show,
     Set { scope: Scope, period: Period, amount: Amount },
     Reset(Scope),
 }
 
-impl BudgetOrder {
+impl BudgetCommand {
     /// Parses no argument, `show`, `set WHOSE AMOUNT PER` or `reset WHOSE`. WHOSE may have two words: `job 3`.
     pub fn parse<'a>(words: impl Iterator<Item = &'a str>) -> Option<Self> {
         let words: Vec<_> = words.collect();
@@ -70,7 +70,7 @@ fn parse_amount(text: &str) -> Option<Amount> {
 pub(super) async fn handle(
     turns: &TurnServices,
     control: &WaitingMessage,
-    order: Option<BudgetOrder>,
+    order: Option<BudgetCommand>,
 ) -> Result<(), StoreError> {
     let services = &turns.services;
     let channel = &control.inbound.from.channel;
@@ -79,16 +79,16 @@ pub(super) async fn handle(
     let spending = turns.spending.clone();
     let reply = match order {
         None if may_change => replies::BUDGET_USAGE.trim_start().to_owned(),
-        Some(BudgetOrder::Show) if !may_change => {
+        Some(BudgetCommand::Show) if !may_change => {
             let read = move |store: &Connection| own_text(store, &spending, &payer, Utc::now());
             services.bus.store.read(read).await?
         }
         Some(order) if may_change => {
-            return commits::handled_with(&services.bus.store, control, move |store| {
+            return commits::apply_command(&services.bus.store, control, move |store| {
                 let now = Utc::now();
-                let text = order_budget(store, &spending, order, now)?;
+                let text = apply_budget_command(store, &spending, order, now)?;
                 match order {
-                    BudgetOrder::Show if payer.person.is_some() => {
+                    BudgetCommand::Show if payer.person.is_some() => {
                         let own = states(store, &spending.budgets, spending.zone, &payer, now)?;
                         let is_own = |it: &&BudgetState| matches!(it.scope, Scope::Person(_));
                         let own = own.iter().filter(is_own);
@@ -103,7 +103,7 @@ pub(super) async fn handle(
         }
         None | Some(_) => replies::BUDGET_FOR_OWNER.to_owned(),
     };
-    commits::handled(&services.bus.store, control, reply).await
+    commits::reply(&services.bus.store, control, reply).await
 }
 
 /// Returns the text with the budgets that count for one person.
@@ -145,14 +145,14 @@ pub fn budgets_listing(
 }
 
 /// Carries out an order of the owner. Returns the reply.
-pub fn order_budget(
+pub fn apply_budget_command(
     store: &Connection,
     spending: &Spending,
-    order: BudgetOrder,
+    order: BudgetCommand,
     now: DateTime<Utc>,
 ) -> rusqlite::Result<String> {
     match order {
-        BudgetOrder::Show => {
+        BudgetCommand::Show => {
             let nobody = Payer {
                 person: None,
                 role: Role::Owner,
@@ -170,7 +170,7 @@ pub fn order_budget(
             let each: Vec<_> = each.collect();
             Ok(replies::all_budgets(&shown, &each))
         }
-        BudgetOrder::Set { scope, period, amount } => {
+        BudgetCommand::Set { scope, period, amount } => {
             stored::set(store, scope, period, amount)?;
             spending.refresh(store)?;
             let amount = match amount {
@@ -180,7 +180,7 @@ pub fn order_budget(
             };
             Ok(replies::budget_is_set(&scope.key(), &amount, period.as_str()))
         }
-        BudgetOrder::Reset(scope) => {
+        BudgetCommand::Reset(scope) => {
             let was_set = stored::reset(store, scope)?;
             spending.refresh(store)?;
             Ok(replies::budget_is_reset(&scope.key(), was_set))

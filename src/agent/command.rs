@@ -3,23 +3,23 @@
 use chrono::{DateTime, Utc};
 use rusqlite::Connection;
 
-use super::skills::skills_words;
-use crate::agent::activation::{self, ActivationOrder};
+use super::skills::skills_text;
+use crate::agent::activation::{self, ActivationCommand};
 use crate::agent::approvals::ApprovalVerdict;
-use crate::agent::budget::{self, BudgetOrder};
-use crate::agent::facts::{self, FactOrder};
-use crate::agent::forget::ForgetOrder;
+use crate::agent::budget::{self, BudgetCommand};
+use crate::agent::facts::{self, RememberCommand};
+use crate::agent::forget::ForgetCommand;
 #[cfg(feature = "gateway")]
 use crate::agent::page_link;
-use crate::agent::people::{self, LinkOrder, PeopleOrder};
+use crate::agent::people::{self, LinkCommand, PeopleCommand};
 use crate::agent::scope::CommandScope;
 use crate::agent::settings::{self, SettingRequest};
-use crate::agent::trusting::{self, Trusting};
-use crate::agent::why::{self, WhyAsked};
+use crate::agent::trusting::{self, TrustCommand};
+use crate::agent::why::{self, WhySubject};
 use crate::agent::{heartbeat, jobs, persona, sessions, status, undo};
 use crate::bus::journal::WaitingMessage;
 use crate::bus::{outbox, restarted};
-use crate::conversation::ledger::breakdown::usage_words;
+use crate::conversation::ledger::breakdown::describe_usage;
 use crate::people::{self as access, People, Role};
 use crate::replies::{self, SubagentLine};
 use crate::services::{Services, role_of};
@@ -45,7 +45,7 @@ pub(super) enum Command {
     Incognito,
     Clean,
     /// None if no path was given.
-    Trust(Option<Trusting>),
+    Trust(Option<TrustCommand>),
     WhoAmI,
     Persona,
     /// The focus of the summary.
@@ -55,17 +55,17 @@ pub(super) enum Command {
     /// A name or a number. None without either.
     Resume(Option<String>),
     /// None if there is no text.
-    Remember(Option<FactOrder>),
+    Remember(Option<RememberCommand>),
     /// A word that the listed facts contain.
     Memory(Option<String>),
     /// None without words.
-    Forget(Option<ForgetOrder>),
+    Forget(Option<ForgetCommand>),
     /// None if the arguments are invalid.
     Actions(Option<usize>),
     /// The number of an action. None for the last one.
     Undo(Option<String>),
     /// None if the arguments are invalid.
-    Why(Option<WhyAsked>),
+    Why(Option<WhySubject>),
     Plan,
     Subagents,
     /// None if the arguments are invalid.
@@ -83,13 +83,13 @@ pub(super) enum Command {
     Usage,
     Web,
     /// None if the arguments are invalid.
-    Budget(Option<BudgetOrder>),
+    Budget(Option<BudgetCommand>),
     Restart,
     /// None if the arguments are invalid.
-    People(Option<PeopleOrder>),
+    People(Option<PeopleCommand>),
     /// None if the arguments are invalid.
-    Activation(Option<ActivationOrder>),
-    Link(LinkOrder),
+    Activation(Option<ActivationCommand>),
+    Link(LinkCommand),
     Unlink,
     /// A decision about a waiting call. None if the arguments are invalid.
     Judge(Option<ApprovalVerdict>),
@@ -136,7 +136,7 @@ pub(super) fn parse(text: &str) -> Command {
         CommandId::New => Command::New,
         CommandId::Incognito => Command::Incognito,
         CommandId::Clean => Command::Clean,
-        CommandId::Trust => Command::Trust(arguments.and_then(Trusting::parse)),
+        CommandId::Trust => Command::Trust(arguments.and_then(TrustCommand::parse)),
         CommandId::WhoAmI => Command::WhoAmI,
         CommandId::Persona => Command::Persona,
         CommandId::Actions => Command::Actions(match words.next() {
@@ -144,18 +144,18 @@ pub(super) fn parse(text: &str) -> Command {
             Some(number) => number.parse().ok().map(|n: usize| n.clamp(1, ACTIONS_MAX)),
         }),
         CommandId::Undo => Command::Undo(words.next().map(str::to_owned)),
-        CommandId::Why => Command::Why(WhyAsked::parse(arguments.unwrap_or_default())),
+        CommandId::Why => Command::Why(WhySubject::parse(arguments.unwrap_or_default())),
         CommandId::Plan => Command::Plan,
         CommandId::Subagents => Command::Subagents,
-        CommandId::Jobs => Command::Jobs(jobs::read(arguments.unwrap_or_default())),
-        CommandId::Heartbeat => Command::Heartbeat(heartbeat::read(words)),
+        CommandId::Jobs => Command::Jobs(jobs::parse(arguments.unwrap_or_default())),
+        CommandId::Heartbeat => Command::Heartbeat(heartbeat::parse(words)),
         CommandId::Proposals => Command::Proposals,
         CommandId::Compact => Command::Compact(phrase),
-        CommandId::Remember => Command::Remember(arguments.and_then(FactOrder::parse)),
+        CommandId::Remember => Command::Remember(arguments.and_then(RememberCommand::parse)),
         CommandId::Sessions => Command::Sessions(phrase),
         CommandId::Resume => Command::Resume(phrase),
         CommandId::Memory => Command::Memory(phrase),
-        CommandId::Forget => Command::Forget(arguments.and_then(ForgetOrder::parse)),
+        CommandId::Forget => Command::Forget(arguments.and_then(ForgetCommand::parse)),
         CommandId::Pair => Command::Pair(Pairing::parse(words)),
         CommandId::Model => Command::Set(SettingRequest::of_model(words)),
         CommandId::Think => Command::Set(SettingRequest::of_thinking(words)),
@@ -164,10 +164,10 @@ pub(super) fn parse(text: &str) -> Command {
         CommandId::Skills => Command::Skills,
         CommandId::Usage => Command::Usage,
         CommandId::Web => Command::Web,
-        CommandId::Budget => Command::Budget(BudgetOrder::parse(words)),
-        CommandId::People => Command::People(PeopleOrder::parse(words)),
-        CommandId::Activation => Command::Activation(ActivationOrder::parse(words)),
-        CommandId::Link => Command::Link(LinkOrder::parse(words)),
+        CommandId::Budget => Command::Budget(BudgetCommand::parse(words)),
+        CommandId::People => Command::People(PeopleCommand::parse(words)),
+        CommandId::Activation => Command::Activation(ActivationCommand::parse(words)),
+        CommandId::Link => Command::Link(LinkCommand::parse(words)),
         CommandId::Unlink => Command::Unlink,
         CommandId::Restart => Command::Restart,
         CommandId::Approve => Command::Judge(ApprovalVerdict::approve(words)),
@@ -206,10 +206,10 @@ pub(super) async fn handle(
         }
         Command::Status => status::status(scope, control).await?,
         Command::Set(wish) => return settings::handle(scope, control, wish).await,
-        Command::Skills => services.workspace.off_thread(skills_words).await,
+        Command::Skills => services.workspace.off_thread(skills_text).await,
         Command::Usage => usage(services, control).await?,
         #[cfg(feature = "gateway")]
-        Command::Web => page_link::words(scope, control).await?,
+        Command::Web => page_link::reply_text(scope, control).await?,
         #[cfg(not(feature = "gateway"))]
         Command::Web => replies::WEB_NOT_BUILT.to_owned(),
         Command::Budget(order) => return budget::handle(turns, control, order).await,
@@ -221,7 +221,7 @@ pub(super) async fn handle(
             let tools: Vec<_> = tools.iter().map(String::as_str).collect();
             replies::who_you_are(control.sender(), role, from, &tools)
         }
-        Command::Persona => persona::words(turns, control).await?,
+        Command::Persona => persona::describe(turns, control).await?,
         Command::Actions(None) => replies::ACTIONS_USAGE.to_owned(),
         Command::Actions(Some(limit)) => undo::list(services, control, limit).await?,
         Command::Undo(number) => return undo::handle(turns, control, number.as_deref()).await,
@@ -237,7 +237,7 @@ pub(super) async fn handle(
         Command::Unlink => return people::unlink(services, control).await,
         Command::Pair(pairing) => return handle_pair(services, control, pairing).await,
     };
-    commits::handled(&services.bus.store, control, reply).await
+    commits::reply(&services.bus.store, control, reply).await
 }
 
 async fn handle_pair(
@@ -252,14 +252,14 @@ async fn handle_pair(
         None => replies::PAIR_USAGE.to_owned(),
         Some(pairing) => {
             let people = services.bus.people.clone();
-            return commits::handled_with(&services.bus.store, control, move |store| {
+            return commits::apply_command(&services.bus.store, control, move |store| {
                 let result = pair(store, &people, &pairing, Utc::now())?;
                 Ok(result.unwrap_or_else(|failure| failure))
             })
             .await;
         }
     };
-    commits::handled(&services.bus.store, control, reply).await
+    commits::reply(&services.bus.store, control, reply).await
 }
 
 async fn subagents(services: &Services, control: &WaitingMessage) -> Result<String, StoreError> {
@@ -279,7 +279,7 @@ async fn usage(services: &Services, control: &WaitingMessage) -> Result<String, 
     }
     let zone = services.zone;
     let midnight = schedule::midnight(Utc::now(), zone);
-    services.bus.store.read(move |store| usage_words(store, midnight, zone)).await
+    services.bus.store.read(move |store| describe_usage(store, midnight, zone)).await
 }
 
 /// Ends the daemon if somebody starts it again, and if it can then start with the config as it is now.
@@ -289,7 +289,7 @@ async fn restart(scope: &CommandScope<'_>, control: &WaitingMessage) -> Result<(
     let is_allowed = CommandId::Restart.spec().allows(role, control.inbound.chat_kind);
     let Some(restart) = scope.config.restart.as_ref().filter(|_| is_allowed) else {
         let reply = if is_allowed { replies::CANNOT_RESTART } else { replies::OWNER_ONLY };
-        return commits::handled(&services.bus.store, control, reply.to_owned()).await;
+        return commits::reply(&services.bus.store, control, reply.to_owned()).await;
     };
     // A start with a wrong config ends at once, and is not repeated: nobody could answer any more.
     if let Err(words) = restart.check().await {
@@ -301,7 +301,7 @@ async fn restart(scope: &CommandScope<'_>, control: &WaitingMessage) -> Result<(
         restarted::note(store, &asked_at)?;
         Ok(replies::RESTARTING.to_owned())
     };
-    commits::handled_with(&services.bus.store, control, note).await?;
+    commits::apply_command(&services.bus.store, control, note).await?;
     tracing::info!("Restarting on the owner's command");
     restart.stop.cancel();
     Ok(())
@@ -323,7 +323,7 @@ async fn refuse_restart(
         }
         Ok(replies::RESTART_REFUSED.to_owned())
     };
-    commits::handled_with(&services.bus.store, control, refuse).await
+    commits::apply_command(&services.bus.store, control, refuse).await
 }
 
 /// Carries out a pairing command and notifies the person concerned. Returns the reply to the person who

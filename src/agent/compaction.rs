@@ -24,7 +24,7 @@ use crate::replies;
 use crate::services::{load, role_on};
 use crate::store::StoreError;
 use crate::turn::commits::{self, CompactionCommit};
-use crate::turn::compaction::apart;
+use crate::turn::compaction::separation;
 use crate::turn::compaction::{self, CompactionJob, KeptWhole, WHOLE_TURNS_MIN};
 use crate::turn::draft::Draft;
 use crate::turn::notes;
@@ -32,7 +32,7 @@ use crate::turn::services::TurnServices;
 use crate::turn::spending::{Granted, Planned, payer_on};
 use crate::types::commands::CommandId;
 use crate::types::event::{Event, EventKind};
-use crate::types::message::{Sender, Voice};
+use crate::types::message::{MessageAuthor, Sender};
 use crate::types::origin::Origin;
 use crate::types::session::Session;
 
@@ -45,7 +45,7 @@ const AGAIN_PERCENT: u64 = 5;
 
 impl Agent {
     /// Keeps an idle session. If it has become long, it is compacted in the background.
-    pub(super) fn rest(&mut self, mut session: Session, running: Running) {
+    pub(super) fn keep_idle(&mut self, mut session: Session, running: Running) {
         // The session of a background task is closed, and its next one begins empty.
         if session.origin.task().is_some() {
             return;
@@ -91,9 +91,9 @@ impl Agent {
         let compactions = Some(wish);
         // Saving notes has no visible draft.
         let shown = watch::channel(Draft::default()).1;
-        let voice = Voice::Person(sender.id.clone());
+        let author = MessageAuthor::Person(sender.id.clone());
         let running =
-            Running { steer, stop, sender, voice, claim, rows, given, shown, compactions };
+            Running { steer, stop, sender, author, claim, rows, given, shown, compactions };
         self.occupy(id, origin, running);
     }
 
@@ -116,7 +116,7 @@ impl Agent {
         self.compactions.spawn(async move {
             let mut usage = Usage::default();
             let name = summariser.name();
-            let chosen = apart::choose(&turns, &sender, &session, usual_job.clone()).await;
+            let chosen = separation::choose(&turns, &sender, &session, usual_job.clone()).await;
             let (job, apart) = chosen.unwrap_or_else(|error| {
                 tracing::warn!(%origin, %error, "Cannot tell trusted parts from untrusted ones");
                 (usual_job, None)
@@ -134,7 +134,14 @@ impl Agent {
             let summarize = async {
                 match apart {
                     Some(apart) => {
-                        apart::run_apart(&*summariser, &job, apart, summary_max, &mut usage).await
+                        separation::summarize_separately(
+                            &*summariser,
+                            &job,
+                            apart,
+                            summary_max,
+                            &mut usage,
+                        )
+                        .await
                     }
                     None => compaction::run(&*summariser, &job, summary_max, &mut usage)
                         .await
@@ -151,7 +158,7 @@ impl Agent {
 
     /// Handles the end of a compaction. While a turn has the session, the result waits for the end of the
     /// turn.
-    pub(super) async fn compacted(&mut self, result: Result<CompactionResult, JoinError>) {
+    pub(super) async fn finish_compaction(&mut self, result: Result<CompactionResult, JoinError>) {
         match result {
             Ok(result) if self.running.contains_key(&result.origin) => {
                 self.compacting.insert(result.origin.clone(), Some(result));
@@ -162,7 +169,7 @@ impl Agent {
     }
 
     /// Applies a compaction that ended while a turn had the session.
-    pub(super) async fn take_over_compacted(&mut self, origin: &Origin) {
+    pub(super) async fn apply_finished_compaction(&mut self, origin: &Origin) {
         let is_done = self.compacting.get(origin).is_some_and(Option::is_some);
         if is_done && let Some(Some(result)) = self.compacting.remove(origin) {
             self.take_over(result).await;
@@ -179,12 +186,12 @@ impl Agent {
                 let commit = CompactionCommit::new(&job, summaries.clone(), None, (last, spent));
                 let shown = summaries.shown.as_deref().unwrap_or_default();
                 let reply = replies::compacted(job.turns.len(), shown.split_whitespace().count());
-                commits::compacted(store, commit, wish.control, reply).await
+                commits::commit_compaction(store, commit, wish.control, reply).await
             }
             Err(error) => {
                 tracing::warn!(%origin, %error, "The model gave no summary");
                 let reply = replies::not_compacted(error);
-                commits::not_compacted(store, (last, spent), wish.control, reply).await
+                commits::commit_failed_compaction(store, (last, spent), wish.control, reply).await
             }
         };
         match (committed, summaries) {
@@ -209,7 +216,7 @@ impl Agent {
             (Ok(_), _) => {}
             (Err(error), _) => tracing::error!(%origin, %error, "A compaction failed"),
         }
-        self.services.bus.outbox.up();
+        self.services.bus.outbox.notify();
     }
 
     /// Returns true if a command must wait until a turn or a compaction there has ended.
@@ -230,8 +237,7 @@ impl Agent {
         let role = role_on(&self.services, origin.channel(), &sender).await?;
         let store = &self.services.bus.store;
         if !CommandId::Compact.spec().allows(role, control.inbound.chat_kind) {
-            return commits::handled(store, &control, replies::NOT_YOURS_TO_COMPACT.to_owned())
-                .await;
+            return commits::reply(store, &control, replies::NOT_YOURS_TO_COMPACT.to_owned()).await;
         }
         // The stored session may be newer. Only the estimate of its size is in memory alone.
         let estimate = self.idle.take(&origin).map(|session| session.estimate);
@@ -242,12 +248,12 @@ impl Agent {
         }
         let is_in_turn = |it: &Session| it.turns.last().is_some_and(|turn| turn.ending.is_none());
         if session.as_ref().is_some_and(is_in_turn) {
-            return commits::handled(store, &control, replies::COMPACT_LATER.to_owned()).await;
+            return commits::reply(store, &control, replies::COMPACT_LATER.to_owned()).await;
         }
         let kept = KeptWhole::least(WHOLE_TURNS_MIN);
         let Some(session) = session.filter(|it| CompactionJob::of(it, kept, None).is_some()) else {
             let reply = replies::nothing_to_compact(WHOLE_TURNS_MIN);
-            return commits::handled(store, &control, reply).await;
+            return commits::reply(store, &control, reply).await;
         };
         self.take_notes(session, sender, CompactionRequest { control: Some(control), focus });
         Ok(())

@@ -5,7 +5,7 @@ mod edited_file;
 use chrono::{DateTime, Utc};
 use rusqlite::Connection;
 
-use self::edited_file::FactsFileOrder;
+use self::edited_file::FactsFileCommand;
 use crate::bus::journal::WaitingMessage;
 use crate::memory::facts::{
     self, FACT_CHARS_MAX, Fact, FactId, FactKind, FactOrigin, FactStatus, Kept, NewFact,
@@ -19,7 +19,7 @@ use crate::store::StoreError;
 use crate::turn::services::TurnServices;
 use crate::turn::{self, commits};
 use crate::types::commands::CommandId;
-use crate::types::message::{Body, ChatKind, Choice, Entitled, Question};
+use crate::types::message::{AllowedPressers, Body, ChatKind, Choice, Question};
 use crate::types::source::Source;
 use crate::workspace::{Audience, FileScope};
 
@@ -31,7 +31,7 @@ const OFFERED_SHOWN_MAX: usize = 5;
 
 /// A fact to remember.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum FactOrder {
+pub(super) enum RememberCommand {
     New {
         kind: FactKind,
         text: String,
@@ -40,7 +40,7 @@ pub(super) enum FactOrder {
     Offered(FactId),
 }
 
-impl FactOrder {
+impl RememberCommand {
     /// Parses `[KIND:] TEXT`, or `#FACT`. None if there is no text.
     pub(super) fn parse(argument: &str) -> Option<Self> {
         let argument = one_line(argument);
@@ -67,12 +67,12 @@ impl FactOrder {
 pub(super) async fn remember(
     turns: &TurnServices,
     control: &WaitingMessage,
-    order: Option<FactOrder>,
+    order: Option<RememberCommand>,
 ) -> Result<(), StoreError> {
     let services = &turns.services;
     let inbound = &control.inbound;
     let role = role_of(services, &inbound.from, control.sender()).await?;
-    let length = order.as_ref().map_or(0, FactOrder::length);
+    let length = order.as_ref().map_or(0, RememberCommand::length);
     let refusal = match &order {
         _ if !CommandId::Remember.spec().allows(role, inbound.chat_kind) => {
             Some(replies::REMEMBER_IN_GROUPS.to_owned())
@@ -82,11 +82,11 @@ pub(super) async fn remember(
         Some(_) => None,
     };
     let (None, Some(order)) = (&refusal, order) else {
-        return commits::handled(&services.bus.store, control, refusal.unwrap_or_default()).await;
+        return commits::reply(&services.bus.store, control, refusal.unwrap_or_default()).await;
     };
     let (kind, text) = match order {
-        FactOrder::New { kind, text } => (kind, text),
-        FactOrder::Offered(fact) => return keep_offered(turns, control, fact).await,
+        RememberCommand::New { kind, text } => (kind, text),
+        RememberCommand::Offered(fact) => return keep_offered(turns, control, fact).await,
     };
     let (at, chat_kind, who) =
         (inbound.from.clone(), inbound.chat_kind, control.sender().id.clone());
@@ -97,7 +97,7 @@ pub(super) async fn remember(
         spans => spans.iter().map(|span| span.0.clone()).collect(),
     };
     let active_max = turns.config.memory.facts_max;
-    let kept = commits::handled_with(&services.bus.store, control, move |store| {
+    let kept = commits::apply_command(&services.bus.store, control, move |store| {
         let keys = recall::keys_of_talks(store, &at, chat_kind, &who)?;
         let new = NewFact { kind, text, origin: FactOrigin::Told, sources };
         Ok(match facts::keep(store, &keys, &new, active_max, Utc::now())? {
@@ -140,7 +140,7 @@ async fn keep_offered(
         (inbound.from.clone(), inbound.chat_kind, control.sender().id.clone());
     let is_own_word = inbound.body.sources.is_empty();
     let active_max = turns.config.memory.facts_max;
-    let kept = commits::handled_with(&turns.services.bus.store, control, move |store| {
+    let kept = commits::apply_command(&turns.services.bus.store, control, move |store| {
         let keys = recall::keys_of_talks(store, &at, chat_kind, &who)?;
         let known = facts::of(store, &keys)?;
         let found = known.into_iter().find(|it| it.id == fact);
@@ -167,7 +167,7 @@ pub(super) async fn show(
     let services = &turns.services;
     let store = &services.bus.store;
     let role = role_of(services, &control.inbound.from, control.sender()).await?;
-    let order = word.as_deref().and_then(FactsFileOrder::parse);
+    let order = word.as_deref().and_then(FactsFileCommand::parse);
     if let Some(order) = order
         && control.inbound.chat_kind == ChatKind::Private
         && role != Role::Guest
@@ -178,7 +178,7 @@ pub(super) async fn show(
     // A person who may not keep facts is shown none that wait.
     let may_keep = CommandId::Remember.spec().allows(role, control.inbound.chat_kind);
     if offered.is_empty() || !may_keep {
-        return commits::handled(store, control, text).await;
+        return commits::reply(store, control, text).await;
     }
     let shown = offered.iter().take(OFFERED_SHOWN_MAX).map(|fact| (fact.id.0, fact.text.as_str()));
     let shown: Vec<_> = shown.collect();
@@ -189,10 +189,10 @@ pub(super) async fn show(
     let question = Question::new(
         replies::facts_offered(&shown, offered.len() - shown.len()),
         choices.collect(),
-        Entitled::Only(control.sender().id.clone()),
+        AllowedPressers::Only(control.sender().id.clone()),
     );
     let bodies = vec![Body::Text(text), Body::Choice(question)];
-    commits::handled_with_bodies(store, control, bodies).await
+    commits::reply_with_bodies(store, control, bodies).await
 }
 
 /// Returns the text of `/memory`, and the facts that wait for the person.

@@ -27,7 +27,7 @@ pub(super) enum Item {
 
 /// The failing items.
 #[derive(Default)]
-pub(super) struct Failing {
+pub(super) struct FailingItems {
     failures: HashMap<Item, Failure>,
     /// Addresses where a turn could not begin with several messages, and the last of these messages. Each of
     /// them is tried in a turn of its own, so that only the failing one is closed.
@@ -41,7 +41,7 @@ struct Failure {
     next: Instant,
 }
 
-impl Failing {
+impl FailingItems {
     /// Counts a failure, and makes the item pause. Returns true at the last allowed failure.
     pub(super) fn count(&mut self, item: Item, at: &Origin, error: &StoreError) -> bool {
         let next = Instant::now() + STORE_PAUSE;
@@ -58,7 +58,7 @@ impl Failing {
     }
 
     /// Returns the remaining pause of the item. None if it may be tried now.
-    pub(super) fn rests(&self, item: Item) -> Option<Duration> {
+    pub(super) fn remaining_pause(&self, item: Item) -> Option<Duration> {
         let now = Instant::now();
         let failure = self.failures.get(&item).filter(|failure| failure.next > now)?;
         Some(failure.next - now)
@@ -66,9 +66,9 @@ impl Failing {
 
     /// Makes each message that waits at an address begin a turn of its own, up to the last one of `rows`.
     /// Returns false if that was so before, or if there is only one.
-    pub(super) fn take_apart(&mut self, at: &Origin, rows: &[RowId]) -> bool {
+    pub(super) fn separate_messages(&mut self, at: &Origin, rows: &[RowId]) -> bool {
         let [first, .., last] = rows else { return false };
-        if self.is_apart(at, *first) {
+        if self.must_begin_alone(at, *first) {
             return false;
         }
         self.apart.insert(at.clone(), *last);
@@ -87,19 +87,19 @@ impl Failing {
     }
 
     /// Returns true if a turn with this message must begin with it alone.
-    pub(super) fn is_apart(&self, at: &Origin, first: RowId) -> bool {
+    pub(super) fn must_begin_alone(&self, at: &Origin, first: RowId) -> bool {
         self.apart.get(at).is_some_and(|last| first <= *last)
     }
 
     /// Notes that a turn begins at an address, with this message first.
     pub(super) fn begins(&mut self, at: &Origin, first: RowId) {
-        if !self.is_apart(at, first) {
+        if !self.must_begin_alone(at, first) {
             self.apart.remove(at);
         }
     }
 
     /// Returns the longest remaining pause of the origin's items. Until then nothing begins there.
-    pub(super) fn rests_at(&self, at: &Origin) -> Option<Duration> {
+    pub(super) fn remaining_pause_at(&self, at: &Origin) -> Option<Duration> {
         let now = Instant::now();
         let resting =
             self.failures.values().filter(|failure| failure.at == *at && failure.next > now);

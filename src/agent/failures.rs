@@ -20,20 +20,25 @@ impl Agent {
             Ok(()) => self.failing.forget(Item::Row(row)),
             Err(error) => {
                 tracing::error!(row = row.0, %error, "A command failed");
-                self.has_failed(vec![row], &at, &error, replies::COMMAND_FAILED).await;
+                self.handle_row_failure(vec![row], &at, &error, replies::COMMAND_FAILED).await;
             }
         }
     }
 
     /// Handles rows with which a turn could not begin.
-    pub(super) async fn not_begun(&mut self, rows: Vec<RowId>, at: &Origin, error: &TurnError) {
+    pub(super) async fn handle_begin_failure(
+        &mut self,
+        rows: Vec<RowId>,
+        at: &Origin,
+        error: &TurnError,
+    ) {
         if let TurnError::Commit(CommitError::Store(error)) = error {
-            self.has_failed(rows, at, error, replies::MESSAGE_FAILED).await;
+            self.handle_row_failure(rows, at, error, replies::MESSAGE_FAILED).await;
         }
     }
 
     /// Counts a failure of these rows, and closes them with `reply` after too many.
-    pub(super) async fn has_failed(
+    pub(super) async fn handle_row_failure(
         &mut self,
         rows: Vec<RowId>,
         at: &Origin,
@@ -42,7 +47,7 @@ impl Agent {
     ) {
         let Some(first) = rows.first().copied() else { return };
         let is_change = matches!(error, StoreError::Change(_));
-        if is_change && self.failing.take_apart(at, &rows) {
+        if is_change && self.failing.separate_messages(at, &rows) {
             tracing::warn!(
                 rows = rows.len(),
                 "A turn could not start, will try its messages one by one"
@@ -52,20 +57,22 @@ impl Agent {
         if !self.failing.count(Item::Row(first), at, error) {
             return;
         }
-        match commits::failed(&self.services.bus.store, rows, error.to_string(), reply).await {
+        match commits::close_failing_rows(&self.services.bus.store, rows, error.to_string(), reply)
+            .await
+        {
             Ok(()) => self.failing.forget(Item::Row(first)),
             Err(error) => tracing::error!(row = first.0, %error, "Cannot close a failing message"),
         }
-        self.services.bus.outbox.up();
+        self.services.bus.outbox.notify();
     }
 
     /// Handles a panicked turn that may not have begun with these rows. Several rows are tried again one
     /// by one; a single one is closed.
-    pub(super) async fn has_panicked(&mut self, rows: Vec<RowId>, at: &Origin, begun: bool) {
-        if !begun && self.failing.take_apart(at, &rows) {
+    pub(super) async fn handle_panic(&mut self, rows: Vec<RowId>, at: &Origin, begun: bool) {
+        if !begun && self.failing.separate_messages(at, &rows) {
             return;
         }
-        let close = commits::broke(&self.services.bus.store, rows, at.clone());
+        let close = commits::close_failed_messages(&self.services.bus.store, rows, at.clone());
         if let Err(error) = close.await {
             tracing::error!(%error, "Cannot report that a turn failed");
         }
@@ -73,14 +80,14 @@ impl Agent {
 
     /// Handles an ask that could not be settled: it pauses, and after some failures it is closed with its
     /// turn.
-    pub(super) async fn ask_failed(&mut self, ask: Ask, error: &StoreError) {
+    pub(super) async fn handle_ask_failure(&mut self, ask: Ask, error: &StoreError) {
         let item = Item::Ask(ask.id);
         tracing::error!(ask = ask.id.0, %error, "Cannot settle a question of a suspended turn, will try again");
         if !self.failing.count(item, &Origin::from(&ask.at), error) {
             return;
         }
         let id = ask.id.0;
-        match commits::failed_ask(&self.services.bus.store, ask, error.to_string()).await {
+        match commits::close_failing_ask(&self.services.bus.store, ask, error.to_string()).await {
             Ok(at) => {
                 self.failing.forget(item);
                 at.into_iter().for_each(|at| drop(self.idle.take(&at)));
@@ -94,8 +101,8 @@ impl Agent {
         if rows.is_empty() {
             return Ok(false);
         }
-        commits::unreadable_rows(&self.services.bus.store, rows).await?;
-        self.services.bus.outbox.up();
+        commits::close_unreadable_rows(&self.services.bus.store, rows).await?;
+        self.services.bus.outbox.notify();
         Ok(true)
     }
 
@@ -108,15 +115,15 @@ impl Agent {
     ) -> bool {
         let mut failed = self.close_unreadable(commands).await.err();
         for turn in turns {
-            match commits::unreadable_turn(&self.services.bus.store, turn).await {
+            match commits::end_unreadable_turn(&self.services.bus.store, turn).await {
                 Ok(()) | Err(CommitError::Ended) => {
-                    self.services.bus.outbox.up();
+                    self.services.bus.outbox.notify();
                     // What a heartbeat run did not do may be held until the quiet hours end.
-                    self.turns.heartbeat.switched.up();
+                    self.turns.heartbeat.switched.notify();
                 }
                 Err(CommitError::Store(error)) => {
                     // Only a complete read finds it again.
-                    self.backlog.distrust();
+                    self.backlog.require_full_read();
                     failed = Some(error);
                 }
             }

@@ -27,14 +27,14 @@ use crate::people::persons::{self, PersonAccount};
 use crate::replies;
 use crate::services::{Services, role_of};
 use crate::store::{
-    BlankPass, BlankedSlice, ChatPlace, ForgottenWords, RowMark, Store, StoreError, Sync,
+    BlankPass, BlankedSlice, ChatPlace, ForgottenWords, RowKey, Store, StoreError, Sync,
     blank_slice,
 };
 use crate::tasks::blanking::all_texts;
 use crate::turn::services::TurnServices;
 use crate::turn::{self, commits};
 use crate::types::commands::CommandId;
-use crate::types::message::{Body, ChatKind, Choice, Entitled, Question};
+use crate::types::message::{AllowedPressers, Body, ChatKind, Choice, Question};
 use crate::workspace::FileScope;
 
 /// Minimum length of the words, in characters: shorter ones occur everywhere.
@@ -53,13 +53,13 @@ const YES: &str = "yes:";
 
 /// A parsed `/forget`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct ForgetOrder {
+pub(super) struct ForgetCommand {
     what: String,
     /// True if the person has confirmed.
     pub(super) is_final: bool,
 }
 
-impl ForgetOrder {
+impl ForgetCommand {
     /// Parses `#FACT`, `WORDS`, or `yes: WORDS` as the button says it. None without words.
     pub(super) fn parse(argument: &str) -> Option<Self> {
         let argument = argument.trim();
@@ -105,13 +105,13 @@ impl ForgetScope {
 pub(super) async fn prepare(
     services: &Services,
     control: &WaitingMessage,
-    order: Option<ForgetOrder>,
+    order: Option<ForgetCommand>,
 ) -> Result<Option<ForgetWork>, StoreError> {
     let store = &services.bus.store;
     let inbound = &control.inbound;
     let role = role_of(services, &inbound.from, control.sender()).await?;
     let refuse = async |reply: String| {
-        commits::handled(store, control, reply).await?;
+        commits::reply(store, control, reply).await?;
         Ok(None)
     };
     if !CommandId::Forget.spec().allows(role, inbound.chat_kind) {
@@ -141,7 +141,7 @@ pub(super) async fn prepare(
 async fn read_scope(
     services: &Services,
     control: &WaitingMessage,
-    order: &ForgetOrder,
+    order: &ForgetCommand,
     files: FileScope,
 ) -> Result<ForgetScope, StoreError> {
     let (at, chat_kind, who) =
@@ -213,7 +213,7 @@ impl Sweep<'_> {
     async fn slices(
         &self,
         chat: &ChatPlace,
-        spares: Option<i64>,
+        excluded_row: Option<i64>,
         blank: impl Fn(
             &Connection,
             &ChatPlace,
@@ -225,7 +225,7 @@ impl Sweep<'_> {
         + 'static,
     ) -> Result<usize, StoreError> {
         let blanks = self.spared.is_some();
-        let mut pass = BlankPass { after: RowMark::FIRST, blanks, spares };
+        let mut pass = BlankPass { after: RowKey::FIRST, blanks, excluded_row };
         let mut changed = 0;
         loop {
             let (chat, words) = (chat.clone(), self.words.clone());
@@ -275,9 +275,9 @@ async fn ask(
             label: replies::FORGET_IT.to_owned(),
             says: CommandId::Forget.line(format_args!("{YES} {what}")),
         }],
-        Entitled::Only(control.sender().id.clone()),
+        AllowedPressers::Only(control.sender().id.clone()),
     ));
-    commits::handled_with_bodies(store, control, vec![question]).await
+    commits::reply_with_bodies(store, control, vec![question]).await
 }
 
 /// Returns the facts that contain the words.
@@ -313,7 +313,7 @@ impl ForgetWork {
     ) -> Result<(), StoreError> {
         let Some(what) = &self.question else { return self.forget(turns, control, blanked).await };
         ask(&turns.services, control, &self.scope, &self.words, what).await?;
-        turns.services.bus.outbox.up();
+        turns.services.bus.outbox.notify();
         Ok(())
     }
 
@@ -338,7 +338,7 @@ impl ForgetWork {
         }
         while !files::refresh(store, &services.workspace, &scope.files).await? {}
         blanked.cancel();
-        services.bus.inbox.up();
+        services.bus.inbox.notify();
         let rewritten = rewrite(store).await;
         if let Err(error) = &rewritten {
             tracing::warn!(%error, "Cannot rewrite the database after something was forgotten");
@@ -364,7 +364,7 @@ impl ForgetWork {
         };
         store.write_securely("command", end).await?;
         store.checkpoint().await;
-        services.bus.outbox.up();
+        services.bus.outbox.notify();
         tracing::info!("Deleted words that somebody asked to forget");
         Ok(())
     }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::Agent;
 use super::failing_items::Item;
-use super::forget::{self, ForgetOrder};
-use super::forgettings::{EndedForgetting, are_of};
+use super::forget::{self, ForgetCommand};
+use super::forgettings::{EndedForgetting, include_address};
 use crate::bus::journal::WaitingMessage;
 use crate::replies;
 use crate::store::StoreError;
@@ -18,7 +18,7 @@ impl Agent {
     pub(super) async fn forget(
         &mut self,
         control: WaitingMessage,
-        order: Option<ForgetOrder>,
+        order: Option<ForgetCommand>,
     ) -> Result<(), StoreError> {
         let Some(work) = forget::prepare(&self.services, &control, order).await? else {
             return Ok(());
@@ -28,8 +28,8 @@ impl Agent {
             return Ok(());
         }
         let is_in_chats =
-            |origin: &Origin| origin.chat().is_some_and(|at| are_of(work.chats(), at));
-        let is_side_question_there = |at: &Address| are_of(work.chats(), at);
+            |origin: &Origin| origin.chat().is_some_and(|at| include_address(work.chats(), at));
+        let is_side_question_there = |at: &Address| include_address(work.chats(), at);
         // The store has no turn there, but notes, summaries or side questions may run, or a turn may just have ended.
         let is_busy = self.running.keys().chain(self.compacting.keys()).any(is_in_chats)
             || self.side_questions.places().any(is_side_question_there);
@@ -43,18 +43,18 @@ impl Agent {
     }
 
     /// Handles the end of a task that forgets words.
-    pub(super) async fn has_forgotten(&mut self, ended: EndedForgetting) {
+    pub(super) async fn finish_forgetting(&mut self, ended: EndedForgetting) {
         let EndedForgetting { row, origin, result } = ended;
         self.backlog.touch(&origin);
         match result {
             Ok(Ok(())) => self.failing.forget(Item::Row(row)),
             Ok(Err(error)) => {
                 tracing::error!(row = row.0, %error, "Cannot forget words");
-                self.has_failed(vec![row], &origin, &error, replies::COMMAND_FAILED).await;
+                self.handle_row_failure(vec![row], &origin, &error, replies::COMMAND_FAILED).await;
             }
             Err(error) => {
                 tracing::error!(row = row.0, %error, "The task that forgets words panicked");
-                self.has_panicked(vec![row], &origin, false).await;
+                self.handle_panic(vec![row], &origin, false).await;
             }
         }
     }

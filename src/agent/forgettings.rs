@@ -62,7 +62,7 @@ impl Forgettings {
     /// Returns true if nothing may begin for an origin now.
     pub(super) fn hold(&self, origin: &Origin) -> bool {
         let mut blanking = self.running.values().filter(|it| !it.blanked.is_cancelled());
-        blanking.any(|it| origin.chat().is_none_or(|at| are_of(&it.chats, at)))
+        blanking.any(|it| origin.chat().is_none_or(|at| include_address(&it.chats, at)))
     }
 
     /// Returns true if a command must wait.
@@ -110,6 +110,6 @@ impl Forgettings {
 }
 
 /// Returns true if an address is in one of the chats.
-pub(super) fn are_of(chats: &[ChatPlace], at: &Address) -> bool {
+pub(super) fn include_address(chats: &[ChatPlace], at: &Address) -> bool {
     chats.iter().any(|it| it.channel == *at.channel.to_string() && it.chat == *at.chat.to_string())
 }

@@ -18,10 +18,10 @@ use crate::tasks::schedule::{self, JobId};
 use crate::trust::marked_files::{self, FormerHomeState};
 use crate::trust::taint;
 use crate::types::commands::CommandId;
-use crate::types::message::{Address, Body, Choice, Entitled, Question};
+use crate::types::message::{Address, AllowedPressers, Body, Choice, Question};
 use crate::types::words::words;
 
-pub(super) use deciding::{MarkedOrder, handle};
+pub(super) use deciding::{MarkedFilesCommand, handle};
 
 /// `/clean` is offered in conversations that were active within this time.
 const OFFERED_WITHIN: Duration = Duration::days(30);
@@ -77,7 +77,7 @@ async fn tainted_chats(services: &Services) -> Result<Vec<Address>, StoreError> 
         let Some(by) = session.turns.last().map(|turn| turn.by.clone()) else { continue };
         let (people, channel) = (services.bus.people.clone(), at.channel.clone());
         let role = store.read(move |store| people.role_of(store, &channel, &by)).await?;
-        if role.is_some_and(|role| taint::of_one(&session, role).is_some()) {
+        if role.is_some_and(|role| taint::session_taint(&session, role).is_some()) {
             tainted.push(at);
         }
     }
@@ -86,10 +86,10 @@ async fn tainted_chats(services: &Services) -> Result<Vec<Address>, StoreError> 
 
 fn offer() -> Body {
     let choice = Choice { label: replies::CLEAN_OLD.to_owned(), says: CommandId::Clean.line("") };
-    question(replies::OFFERS_CLEAN.to_owned(), vec![choice], Entitled::Anyone)
+    question(replies::OFFERS_CLEAN.to_owned(), vec![choice], AllowedPressers::Anyone)
 }
 
-fn question(text: String, choices: Vec<Choice>, who: Entitled) -> Body {
+fn question(text: String, choices: Vec<Choice>, who: AllowedPressers) -> Body {
     Body::Choice(Question::new(text, choices, who))
 }
 
@@ -113,7 +113,7 @@ fn list(store: &Connection) -> rusqlite::Result<Option<Body>> {
         label: label.to_owned(),
         says: CommandId::Trust.line(format_args!("{MARKED} {}", choice.as_str())),
     };
-    Ok(Some(question(text, choices.map(choice).into(), Entitled::Owner)))
+    Ok(Some(question(text, choices.map(choice).into(), AllowedPressers::Owner)))
 }
 
 /// The owner's decision about marked files.

@@ -10,7 +10,7 @@ use crate::turn::services::TurnServices;
 use crate::types::commands::CommandId;
 
 /// Parses the arguments of `/heartbeat`. None if they are invalid.
-pub(super) fn read<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<HeartbeatRequest> {
+pub(super) fn parse<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<HeartbeatRequest> {
     match words.next().map(str::to_ascii_lowercase).as_deref() {
         None => Some(HeartbeatRequest::Show),
         Some("now") => Some(HeartbeatRequest::Now),
@@ -33,11 +33,11 @@ pub(super) async fn handle(
         }
         None => replies::HEARTBEAT_USAGE,
         Some(request) => {
-            let change = turns.heartbeat.order(request).await?;
-            commits::handled_with(&turns.services.bus.store, control, change).await?;
-            turns.heartbeat.ordered(request);
+            let change = turns.heartbeat.prepare_request(request).await?;
+            commits::apply_command(&turns.services.bus.store, control, change).await?;
+            turns.heartbeat.wake_after(request);
             return Ok(());
         }
     };
-    commits::handled(&turns.services.bus.store, control, reply.to_owned()).await
+    commits::reply(&turns.services.bus.store, control, reply.to_owned()).await
 }

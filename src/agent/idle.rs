@@ -28,15 +28,15 @@ const QUIET: Duration = Duration::from_secs(35);
 /// The instant at which a session became idle. The number distinguishes sessions of the same instant.
 type IdleSince = (Instant, u64);
 
-/// The reason why [`Idle::forget`] has ended.
+/// The reason why [`IdleSessions::forget`] has ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum IdleRest {
+pub(super) enum IdleEvent {
     SessionDropped,
     /// Free memory should be returned to the kernel.
     AfterPeak,
 }
 
-impl IdleRest {
+impl IdleEvent {
     /// Closes connections that only a busy daemon needs. After a peak, the allocator returns free memory to the kernel.
     pub(super) fn give_back(self, store: &Store) {
         store.close_idle();
@@ -47,7 +47,7 @@ impl IdleRest {
 }
 
 #[derive(Default)]
-pub(super) struct Idle {
+pub(super) struct IdleSessions {
     sessions: HashMap<Origin, IdleSession>,
     /// The session that has been idle for longest comes first.
     order: BTreeMap<IdleSince, Origin>,
@@ -64,7 +64,7 @@ struct IdleSession {
     bytes: usize,
 }
 
-impl Idle {
+impl IdleSessions {
     pub(super) fn keep(&mut self, session: Session) {
         self.turns += 1;
         self.last_end = Some(Instant::now());
@@ -91,19 +91,19 @@ impl Idle {
     }
 
     /// Waits until a session has been idle for long enough, and drops it, or until turns have been quiet after a peak.
-    pub(super) async fn forget(&mut self) -> IdleRest {
+    pub(super) async fn forget(&mut self) -> IdleEvent {
         let drop_at = self.order.first_key_value().map(|((since, _), _)| *since + KEPT_FOR);
         let trim_at = self.last_end.filter(|_| self.turns >= PEAK).map(|at| at + QUIET);
         match (drop_at, trim_at) {
             (_, Some(at)) if drop_at.is_none_or(|drop_at| at <= drop_at) => {
                 sleep_until(at).await;
                 self.turns = 0;
-                IdleRest::AfterPeak
+                IdleEvent::AfterPeak
             }
             (Some(at), _) => {
                 sleep_until(at).await;
                 self.forget_longest();
-                IdleRest::SessionDropped
+                IdleEvent::SessionDropped
             }
             (None, _) => pending().await,
         }

@@ -21,7 +21,7 @@ use crate::types::job_verb::{JobShortcut, JobVerb};
 use crate::types::message::ChatKind;
 
 /// Parses the arguments of `/jobs`. None if they are invalid. A new job is written as `add WHEN | WHAT`.
-pub(super) fn read(arguments: &str) -> Option<JobRequest> {
+pub(super) fn parse(arguments: &str) -> Option<JobRequest> {
     let (verb, rest) = first_word(arguments);
     let verb = verb.to_ascii_lowercase();
     let new = |kind| {
@@ -61,7 +61,7 @@ fn first_word(text: &str) -> (&str, &str) {
 /// Checks that a person may schedule a command directly, without the model. The error explains a refusal. A
 /// person whose commands need an approval must ask the model, because only a turn can request it. The owner
 /// needs no other permission.
-pub fn may_command(
+pub fn check_may_command(
     config: &TurnConfig,
     shell: &SandboxState,
     wanted: &JobRequest,
@@ -72,7 +72,8 @@ pub fn may_command(
         return Err(replies::no_commands(&shell.words()));
     };
     let needs = wanted.needs()?;
-    let permission = commands.may(role, chat_kind).and_then(|_| commands.may_need(&needs));
+    let permission =
+        commands.permitted_audience(role, chat_kind).and_then(|_| commands.check_needs(&needs));
     permission.map_err(|why| replies::no_command(&why))?;
     let approvals = &config.asking.approvals;
     let is_asked_about = approvals.names(EXEC) || approvals.roles.contains(&role);
@@ -93,7 +94,7 @@ pub fn chat_kind_of_command(
 ) -> rusqlite::Result<ChatKind> {
     let changed = wanted.id.filter(|_| wanted.action == JobVerb::Edit).map(JobId);
     let job = changed.map(|id| schedule::get(store, id, &JobScope::All)).transpose()?.flatten();
-    Ok(job.map_or(here, |job| job.brief.chat_kind))
+    Ok(job.map_or(here, |job| job.definition.chat_kind))
 }
 
 /// Answers `/jobs`: the owner in private reaches all jobs, others those of the sender.
@@ -130,22 +131,22 @@ pub(super) async fn handle(
             let (here, request) = (inbound.chat_kind, wanted.clone());
             let query = move |store: &Connection| chat_kind_of_command(store, &request, here);
             let chat_kind = services.bus.store.read(query).await?;
-            may_command(&turns.config, &scope.config.shell, &wanted, role, chat_kind)
+            check_may_command(&turns.config, &scope.config.shell, &wanted, role, chat_kind)
                 .and_then(|()| wanted.read(requester.clone(), now, zone))
         }
         Some(wanted) => wanted.read(requester.clone(), now, zone),
     };
     let order = match order {
         Ok(order) => order,
-        Err(refusal) => return commits::handled(&services.bus.store, control, refusal).await,
+        Err(refusal) => return commits::reply(&services.bus.store, control, refusal).await,
     };
     let people = services.bus.people.clone();
-    commits::handled_with(&services.bus.store, control, move |store| {
+    commits::apply_command(&services.bus.store, control, move |store| {
         let job_scope = requester.scope(store, &people, role)?;
         let handled = commits::handle_order(store, &job_scope, order, now, zone)?;
         Ok(handled.unwrap_or_else(|failure| failure))
     })
     .await?;
-    services.bus.jobs.up();
+    services.bus.jobs.notify();
     Ok(())
 }

@@ -14,7 +14,7 @@ use crate::types::origin::Origin;
 
 impl Agent {
     /// Resumes the turns that wait for a model and are due, and gives up those whose time is over.
-    pub(super) async fn look_after_waits(&mut self) {
+    pub(super) async fn resume_due_waits(&mut self) {
         let (now, clock) = (Instant::now(), Utc::now());
         let mut expired = Vec::new();
         for chain in self.away.chains.values_mut() {
@@ -50,9 +50,9 @@ impl Agent {
         let since = wait.since.with_timezone(&self.services.zone).format("%Y-%m-%d %H:%M");
         let message = replies::gave_up_waiting_for_model(&since.to_string(), &wait.reason);
         let end = TurnEnd::failed(turn, message, self.services.zone);
-        let ended = commits::answer(&self.services.bus.store, turn.turn, None, end).await;
-        self.services.bus.outbox.up();
-        self.services.bus.jobs.up();
+        let ended = commits::end_turn(&self.services.bus.store, turn.turn, None, end).await;
+        self.services.bus.outbox.notify();
+        self.services.bus.jobs.notify();
         match ended {
             Ok(_) | Err(CommitError::Ended) => Ok(()),
             Err(CommitError::Store(error)) => Err(error),

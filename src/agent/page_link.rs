@@ -15,7 +15,7 @@ use crate::types::commands::CommandId;
 use crate::types::message::{ChannelName, SenderId};
 
 /// Answers `/web`.
-pub(super) async fn words(
+pub(super) async fn reply_text(
     scope: &CommandScope<'_>,
     control: &WaitingMessage,
 ) -> Result<String, StoreError> {

@@ -33,24 +33,24 @@ impl Agent {
     /// Makes one pass: handles everything that waits and can be handled now. Returns the time until the
     /// next pass, if something is due by then.
     pub(super) async fn pass(&mut self) -> Result<Option<Duration>, StoreError> {
-        if let Err(error) = self.side_questions.tell_cut_off(&self.services).await {
+        if let Err(error) = self.side_questions.report_interrupted(&self.services).await {
             tracing::error!(%error, "Cannot notify askers of side questions about the restart, will try again");
         }
         self.forgettings.try_deferred();
         // Commands come first: a stopped turn is not resumed. Messages are read together with commands,
         // so that none that was sent after a command begins a turn before it.
         let next_expiry = loop {
-            let found = self.look().await?;
+            let found = self.refresh_queue().await?;
             let (commands, turns) = (found.unreadable, found.unreadable_turns);
             let all_closed = self.close_all_unreadable(commands, turns).await;
             let mut controls = found.controls;
             controls.retain(|it| {
-                let is_resting = self.failing.rests(Item::Row(it.id)).is_some();
+                let is_resting = self.failing.remaining_pause(Item::Row(it.id)).is_some();
                 let must_wait = self.must_wait(it) || self.forgettings.delay(it);
                 serves(&self.config, &self.services, &it.origin) && !must_wait && !is_resting
             });
             if controls.is_empty() {
-                match self.look_after_asks(found.overdue).await {
+                match self.settle_asks(found.overdue).await {
                     AskProgress::Settled => continue,
                     AskProgress::Same if all_closed => break found.next_expiry,
                     AskProgress::Same | AskProgress::Failed => break Some(STORE_PAUSE),
@@ -67,7 +67,7 @@ impl Agent {
             }
         };
         self.hand_over_changed().await;
-        self.look_after_waits().await;
+        self.resume_due_waits().await;
         self.begin_turns().await;
         let due_times =
             [next_expiry, self.backlog.next_look(), self.failing.next(), self.away.next()];
@@ -75,14 +75,14 @@ impl Agent {
     }
 
     /// Updates the work queue from the store.
-    pub(super) async fn look(&mut self) -> Result<CommandsAndAsks, StoreError> {
+    pub(super) async fn refresh_queue(&mut self) -> Result<CommandsAndAsks, StoreError> {
         let now = Utc::now();
         let beside = move |store: &_| {
-            let journal::WaitingControls { waiting: controls, unreadable } =
-                journal::controls(store)?;
+            let journal::WaitingCommands { waiting: controls, unreadable } =
+                journal::waiting_commands(store)?;
             let (overdue, next) = (asks::overdue(store, now)?, asks::next_expiry(store)?);
             let next = next.map(|at| (at - now).to_std().unwrap_or_default());
-            let next_expiry = next.map(|next| next.max(suspension::MOMENT));
+            let next_expiry = next.map(|next| next.max(suspension::EXPIRY_PAUSE_MIN));
             let unreadable_turns = Vec::new();
             Ok(CommandsAndAsks { controls, unreadable, unreadable_turns, overdue, next_expiry })
         };
@@ -147,7 +147,8 @@ impl Agent {
 
 /// Returns true if the origin's channel exists, and safe mode does not hold its task back. Other origins wait.
 fn serves(config: &Config, services: &Services, origin: &Origin) -> bool {
-    let acts_by_itself = origin.task().is_some_and(|task| task.kind.acts_by_itself());
-    let may_act = config.safe_mode.is_none() || !acts_by_itself;
+    let starts_without_request =
+        origin.task().is_some_and(|task| task.kind.starts_without_request());
+    let may_act = config.safe_mode.is_none() || !starts_without_request;
     may_act && services.channels.contains_key(origin.channel())
 }

@@ -6,8 +6,8 @@ use rusqlite::Connection;
 use crate::bus::journal::{self, InboundOutcome, WaitingMessage};
 use crate::bus::outbox;
 use crate::conversation::budgets::stored;
-use crate::conversation::ledger::sums::{LedgerPart, spent_since};
-use crate::conversation::ledger::{self, LOOKS_BACK};
+use crate::conversation::ledger::sums::{LedgerFilter, spent_since};
+use crate::conversation::ledger::{self, USAGE_PERIOD};
 use crate::people::folders::{self, FolderAct};
 use crate::people::links::{self, AccountLink, Entered, LinkAccount};
 use crate::people::listing::{self, ListedPerson, RoleFrom};
@@ -18,7 +18,7 @@ use crate::services::{Services, role_of};
 use crate::store::{StoreError, Sync};
 use crate::turn::commits;
 use crate::types::commands::CommandId;
-use crate::types::message::{Body, ChatKind, Choice, Entitled, Question};
+use crate::types::message::{AllowedPressers, Body, ChatKind, Choice, Question};
 use crate::types::person::PersonId;
 
 /// Maximum number of persons in one answer of `/people`.
@@ -26,7 +26,7 @@ const SHOWN_MAX: usize = 30;
 
 /// A `/people` subcommand, or the same from the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PeopleOrder {
+pub enum PeopleCommand {
     List,
     Show(PersonId),
     SetRole(PersonId, Role),
@@ -38,7 +38,7 @@ pub enum PeopleOrder {
     Purge(PersonId),
 }
 
-impl PeopleOrder {
+impl PeopleCommand {
     /// Parses no argument, `list`, `p5`, or a verb with a person such as `admin p5`.
     pub fn parse<'a>(words: impl Iterator<Item = &'a str>) -> Option<Self> {
         let words: Vec<_> = words.collect();
@@ -73,13 +73,13 @@ impl PeopleOrder {
 
 /// A `/link` subcommand.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum LinkOrder {
+pub(super) enum LinkCommand {
     Offer,
     Enter(String),
     Decide { code: String, is_yes: bool },
 }
 
-impl LinkOrder {
+impl LinkCommand {
     /// Parses no argument, `CODE`, `yes CODE` or `no CODE`.
     pub(super) fn parse<'a>(mut words: impl Iterator<Item = &'a str>) -> Self {
         match (words.next(), words.next()) {
@@ -96,15 +96,15 @@ impl LinkOrder {
 pub(super) async fn handle(
     services: &Services,
     control: &WaitingMessage,
-    order: Option<PeopleOrder>,
+    order: Option<PeopleCommand>,
 ) -> Result<(), StoreError> {
     let role = role_of(services, &control.inbound.from, control.sender()).await?;
     let store = &services.bus.store;
     if !CommandId::People.spec().allows(role, control.inbound.chat_kind) {
-        return commits::handled(store, control, replies::PEOPLE_FOR_OWNER.to_owned()).await;
+        return commits::reply(store, control, replies::PEOPLE_FOR_OWNER.to_owned()).await;
     }
     let Some(order) = order else {
-        return commits::handled(store, control, replies::PEOPLE_USAGE.to_owned()).await;
+        return commits::reply(store, control, replies::PEOPLE_USAGE.to_owned()).await;
     };
     let (people, zone) = (services.bus.people.clone(), services.zone);
     let row = control.id;
@@ -114,96 +114,96 @@ pub(super) async fn handle(
             return Ok(());
         }
         let now = Utc::now().with_timezone(&zone);
-        match order_people(store, &people, order, now)? {
-            Ok(Ordered::Words(reply)) | Err(reply) => {
+        match apply_people_command(store, &people, order, now)? {
+            Ok(PeopleReply::Words(reply)) | Err(reply) => {
                 outbox::put_urgent(store, &inbound.from, inbound.id.as_ref(), &reply)?;
             }
-            Ok(Ordered::Card(question)) => {
+            Ok(PeopleReply::Card(question)) => {
                 outbox::put_body(store, &inbound.from, &Body::Choice(question))?;
             }
         }
         Ok(())
     };
     store.write("people", Sync::Now, handle).await?;
-    services.bus.folders.up();
+    services.bus.folders.notify();
     Ok(())
 }
 
 /// The answer to a `/people` order.
-pub enum Ordered {
+pub enum PeopleReply {
     Words(String),
     /// A person, with buttons for what can be changed.
     Card(Question),
 }
 
 /// Carries out an order of the owner. The inner error explains a refusal.
-pub fn order_people(
+pub fn apply_people_command(
     store: &Connection,
     people: &People,
-    order: PeopleOrder,
+    order: PeopleCommand,
     now: DateTime<chrono_tz::Tz>,
-) -> rusqlite::Result<Result<Ordered, String>> {
+) -> rusqlite::Result<Result<PeopleReply, String>> {
     let id = match order {
-        PeopleOrder::List => {
+        PeopleCommand::List => {
             let listed = listing::list(store, people, None)?;
             if listed.is_empty() {
-                return Ok(Ok(Ordered::Words(replies::NOBODY_YET.to_owned())));
+                return Ok(Ok(PeopleReply::Words(replies::NOBODY_YET.to_owned())));
             }
             let shown =
                 listed.iter().take(SHOWN_MAX).map(|person| person_shown(store, person, now));
             let shown: Vec<_> = shown.collect::<Result<_, _>>()?;
             let reply = replies::people(&shown, listed.len() - shown.len());
-            return Ok(Ok(Ordered::Words(reply)));
+            return Ok(Ok(PeopleReply::Words(reply)));
         }
-        PeopleOrder::Show(id)
-        | PeopleOrder::SetRole(id, _)
-        | PeopleOrder::Block(id)
-        | PeopleOrder::Unblock(id)
-        | PeopleOrder::Remove(id)
-        | PeopleOrder::Purge(id) => id,
+        PeopleCommand::Show(id)
+        | PeopleCommand::SetRole(id, _)
+        | PeopleCommand::Block(id)
+        | PeopleCommand::Unblock(id)
+        | PeopleCommand::Remove(id)
+        | PeopleCommand::Purge(id) => id,
     };
-    if matches!(order, PeopleOrder::Purge(_)) && folders::is_removed(store, id)? {
+    if matches!(order, PeopleCommand::Purge(_)) && folders::is_removed(store, id)? {
         folders::order(store, id, FolderAct::Purge)?;
-        return Ok(Ok(Ordered::Words(replies::files_are_purged(id))));
+        return Ok(Ok(PeopleReply::Words(replies::files_are_purged(id))));
     }
     let Some(person) = listing::list(store, people, Some(id))?.pop() else {
         return Ok(Err(replies::NO_SUCH_PERSON.to_owned()));
     };
     let name = &person.name;
-    if matches!(order, PeopleOrder::Show(_)) {
-        return Ok(Ok(Ordered::Card(card(&person, &person_shown(store, &person, now)?))));
+    if matches!(order, PeopleCommand::Show(_)) {
+        return Ok(Ok(PeopleReply::Card(card(&person, &person_shown(store, &person, now)?))));
     }
     let is_fixed = person.role_from == RoleFrom::Config || person.role == Some(Role::Owner);
     if is_fixed {
         return Ok(Err(replies::role_is_the_configs(name)));
     }
     let reply = match order {
-        PeopleOrder::SetRole(id, role) => {
+        PeopleCommand::SetRole(id, role) => {
             listing::set_role(store, id, role)?;
             replies::role_is_set(name, role)
         }
-        PeopleOrder::Block(id) => {
+        PeopleCommand::Block(id) => {
             listing::set_blocked(store, id, Some(Utc::now()))?;
             replies::person_is_blocked(name)
         }
-        PeopleOrder::Unblock(id) => {
+        PeopleCommand::Unblock(id) => {
             listing::set_blocked(store, id, None)?;
             replies::person_is_unblocked(name)
         }
-        PeopleOrder::Remove(id) => {
+        PeopleCommand::Remove(id) => {
             remove(store, &person)?;
             folders::order(store, id, FolderAct::Archive)?;
             replies::person_is_removed(name, id)
         }
-        PeopleOrder::Purge(id) => {
+        PeopleCommand::Purge(id) => {
             remove(store, &person)?;
             folders::order(store, id, FolderAct::Purge)?;
             replies::person_is_purged(name)
         }
-        PeopleOrder::List | PeopleOrder::Show(_) => String::new(),
+        PeopleCommand::List | PeopleCommand::Show(_) => String::new(),
     };
     tracing::info!(person = %id, ?order, "The owner has changed a person");
-    Ok(Ok(Ordered::Words(reply)))
+    Ok(Ok(PeopleReply::Words(reply)))
 }
 
 /// Removes a person and separates their accounts from the past, so that a later user of an account inherits nothing.
@@ -221,8 +221,8 @@ fn person_shown(
     person: &ListedPerson,
     now: DateTime<chrono_tz::Tz>,
 ) -> rusqlite::Result<PersonShown> {
-    let since = now.with_timezone(&Utc) - LOOKS_BACK;
-    let spent = spent_since(store, LedgerPart::Person(person.id), since)?;
+    let since = now.with_timezone(&Utc) - USAGE_PERIOD;
+    let spent = spent_since(store, LedgerFilter::Person(person.id), since)?;
     let accounts = person.accounts.iter().map(|it| format!("{} on {}", it.id, it.channel));
     Ok(PersonShown {
         number: person.id.to_string(),
@@ -259,32 +259,34 @@ fn card(person: &ListedPerson, shown: &PersonShown) -> Question {
         }
         add(replies::REMOVE, "remove");
     }
-    Question::new(replies::person(shown), choices, Entitled::Owner)
+    Question::new(replies::person(shown), choices, AllowedPressers::Owner)
 }
 
 /// Answers `/link`.
 pub(super) async fn link(
     services: &Services,
     control: &WaitingMessage,
-    order: LinkOrder,
+    order: LinkCommand,
 ) -> Result<(), StoreError> {
     let store = &services.bus.store;
     if control.inbound.chat_kind != ChatKind::Private {
-        return commits::handled(store, control, replies::LINK_PRIVATELY.to_owned()).await;
+        return commits::reply(store, control, replies::LINK_PRIVATELY.to_owned()).await;
     }
     let account = account_of(control);
     let (people, rates) = (services.bus.people.clone(), services.bus.rates.clone());
-    commits::handled_with(store, control, move |store| {
+    commits::apply_command(store, control, move |store| {
         let now = Utc::now();
         match order {
-            LinkOrder::Offer => {
+            LinkCommand::Offer => {
                 links::offer(store, &account, now).map(|code| replies::link_code(&code))
             }
-            LinkOrder::Enter(_) if !rates.may_try_code(&account.at.channel, &account.sender.id) => {
+            LinkCommand::Enter(_)
+                if !rates.may_try_code(&account.at.channel, &account.sender.id) =>
+            {
                 Ok(replies::LINK_TOO_OFTEN.to_owned())
             }
-            LinkOrder::Enter(code) => enter(store, &people, &code, &account, now),
-            LinkOrder::Decide { code, is_yes } => {
+            LinkCommand::Enter(code) => enter(store, &people, &code, &account, now),
+            LinkCommand::Decide { code, is_yes } => {
                 let decided = links::decide(store, &people, &code, &account, now)?;
                 match decided {
                     None => Ok(replies::LINK_UNKNOWN.to_owned()),
@@ -295,7 +297,7 @@ pub(super) async fn link(
         }
     })
     .await?;
-    services.bus.folders.up();
+    services.bus.folders.notify();
     Ok(())
 }
 
@@ -325,7 +327,7 @@ fn enter(
     let question = Question::new(
         replies::link_asks(name_of(confirms), name_of(&link.joins), role.unwrap_or(Role::Guest)),
         vec![choice(replies::LINK_YES, "yes"), choice(replies::LINK_NO, "no")],
-        Entitled::Only(confirms.sender.id.clone()),
+        AllowedPressers::Only(confirms.sender.id.clone()),
     );
     outbox::put_body(store, &confirms.at, &Body::Choice(question))?;
     Ok(replies::LINK_WAITS.to_owned())
@@ -367,7 +369,7 @@ pub(super) async fn unlink(
     control: &WaitingMessage,
 ) -> Result<(), StoreError> {
     let account = account_of(control);
-    commits::handled_with(&services.bus.store, control, move |store| {
+    commits::apply_command(&services.bus.store, control, move |store| {
         let Some((before, own)) = links::part(store, &account, Utc::now())? else {
             return Ok(replies::NOT_LINKED.to_owned());
         };

@@ -13,7 +13,7 @@ use crate::types::message::ChatKind;
 use crate::types::persona::Persona;
 
 /// Returns the text of `/persona`.
-pub(super) async fn words(
+pub(super) async fn describe(
     turns: &TurnServices,
     control: &WaitingMessage,
 ) -> Result<String, StoreError> {

@@ -11,7 +11,7 @@ use crate::conversation::transcript::Summaries;
 use crate::provider::ProviderError;
 use crate::turn::compaction::CompactionJob;
 use crate::turn::draft::Draft;
-use crate::types::message::{Sender, Voice};
+use crate::types::message::{MessageAuthor, Sender};
 use crate::types::origin::Origin;
 
 /// The loop's state of a running turn.
@@ -20,7 +20,7 @@ pub(super) struct Running {
     pub(super) stop: CancellationToken,
     pub(super) sender: Sender,
     /// The speaker of its messages, and of those that join it.
-    pub(super) voice: Voice,
+    pub(super) author: MessageAuthor,
     /// The person whose slot it uses.
     pub(super) claim: Claim<Person>,
     /// The rows with which it began.

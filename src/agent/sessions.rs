@@ -74,12 +74,12 @@ pub(super) async fn resume(
         Some(_) => None,
     };
     let (None, Some(asked)) = (refusal, asked) else {
-        return commits::handled(store, control, refusal.unwrap_or_default().to_owned()).await;
+        return commits::reply(store, control, refusal.unwrap_or_default().to_owned()).await;
     };
     let (at, account) = (control.inbound.from.clone(), control.account());
     let closed = services.bus.closed.clone();
     let services = services.clone();
-    let resumed = commits::handled_with(store, control, move |store| {
+    let resumed = commits::apply_command(store, control, move |store| {
         let owner = owner_of(store, &at, chat_kind, &account)?;
         let session = match named_sessions::find(store, &owner, &asked)? {
             FoundSession::One(session) => session,
@@ -91,7 +91,7 @@ pub(super) async fn resume(
         continue_here(store, &services, &session, &at, &account)
     });
     resumed.await?;
-    closed.up();
+    closed.notify();
     Ok(())
 }
 

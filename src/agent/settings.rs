@@ -83,11 +83,11 @@ pub(super) async fn handle(
             ChatKind::Private => replies::NOT_FOR_GUESTS,
             ChatKind::Group => replies::NOT_YOURS_TO_SET,
         };
-        return commits::handled(store, control, reply.to_owned()).await;
+        return commits::reply(store, control, reply.to_owned()).await;
     }
     let (models, queue) = (turns.models.all.clone(), scope.config.queue);
     if is_question {
-        return commits::handled_with(store, control, move |store| {
+        return commits::apply_command(store, control, move |store| {
             let current = settings_at(store, &at)?;
             Ok(match wish {
                 SettingRequest::Models => {
@@ -114,10 +114,10 @@ pub(super) async fn handle(
         SettingRequest::Model(asked) => match models.find(&asked) {
             Some(model) if !is_offered(&model.name) => {
                 let reply = replies::model_of_other_persona(&persona.providers);
-                return commits::handled(store, control, reply).await;
+                return commits::reply(store, control, reply).await;
             }
             None => {
-                return commits::handled(store, control, replies::unknown_model(&asked)).await;
+                return commits::reply(store, control, replies::unknown_model(&asked)).await;
             }
             Some(model) => {
                 let (name, reply) = (model.name.clone(), replies::model_is(model.provider.name()));
@@ -140,7 +140,7 @@ pub(super) async fn handle(
         }
         SettingRequest::Think | SettingRequest::Queues => (Box::new(|_| ()), String::new()),
     };
-    commits::handled_with(store, control, move |store| {
+    commits::apply_command(store, control, move |store| {
         let (change, reply) = change;
         let session = transcript::open_or_begin(store, &at, chat_kind)?;
         let mut settings = settings_of(store, session)?;

@@ -24,7 +24,7 @@ use crate::replies;
 use crate::services::{Services, load, role_of};
 use crate::store::{StoreError, Sync};
 use crate::tools::Caller;
-use crate::turn::end::{failure_words, is_no_reply};
+use crate::turn::end::{failure_text, is_no_reply};
 use crate::turn::instructions::{self, Speaker};
 use crate::turn::personas::{PersonaListener, persona_for};
 use crate::turn::prompt::InvokedSkills;
@@ -35,7 +35,7 @@ use crate::turn::spending::{Planned, payer_on};
 use crate::turn::{commits, compaction};
 use crate::types::message::Address;
 use crate::types::session::{Session, Step, Turn, TurnId};
-use crate::types::source::{Parts, Source};
+use crate::types::source::{Source, SourcedText};
 
 /// Maximum number of side questions that are answered at once. An address has at most one.
 const SIDE_QUESTIONS_MAX: usize = 4;
@@ -55,16 +55,19 @@ pub(super) struct SideQuestions {
 impl SideQuestions {
     /// Reports side questions that a crash interrupted. They are not asked again automatically, because
     /// nobody knows why it crashed.
-    pub(super) async fn tell_cut_off(&mut self, services: &Services) -> Result<(), StoreError> {
+    pub(super) async fn report_interrupted(
+        &mut self,
+        services: &Services,
+    ) -> Result<(), StoreError> {
         if self.has_reported {
             return Ok(());
         }
         let store = &services.bus.store;
-        for cut_off in store.read(side_questions::begun).await? {
+        for cut_off in store.read(side_questions::in_progress).await? {
             if services.channels.contains_key(&cut_off.inbound.from.channel) {
                 let message = replies::BTW_INTERRUPTED.to_owned();
                 settle(store, cut_off, InboundOutcome::Refused, message, None).await?;
-                services.bus.outbox.up();
+                services.bus.outbox.notify();
             }
         }
         self.has_reported = true;
@@ -90,7 +93,7 @@ impl SideQuestions {
         };
         let store = &turns.services.bus.store;
         if let Some(refusal_text) = refusal {
-            return commits::handled(store, &control, refusal_text.to_owned()).await;
+            return commits::reply(store, &control, refusal_text.to_owned()).await;
         }
         let row = control.id;
         let begin = move |store: &Connection| side_questions::begin(store, row);
@@ -143,7 +146,7 @@ impl SideQuestions {
 /// The result of a side question.
 struct SideAnswer {
     session: Session,
-    input: Parts,
+    input: SourcedText,
     charge: Charge,
     completion: Completion,
 }
@@ -155,7 +158,7 @@ async fn answer(turns: Arc<TurnServices>, control: WaitingMessage, question: Str
         Ok(Ok(Ok(Ok(asked)))) => (reply_text(&asked.completion), Some(Arc::new(asked))),
         Ok(Ok(Ok(Err(error)))) => {
             let role = role_of(&turns.services, &control.inbound.from, control.sender()).await;
-            (failure_words(&error, role.unwrap_or(Role::Guest)), None)
+            (failure_text(&error, role.unwrap_or(Role::Guest)), None)
         }
         Ok(Ok(Err(error))) => {
             tracing::error!(%error, "Cannot load the conversation for a side question");
@@ -175,7 +178,7 @@ async fn answer(turns: Arc<TurnServices>, control: WaitingMessage, question: Str
         tracing::error!(%error, "Cannot save the answer to a side question, will try again");
         sleep(STORE_PAUSE).await;
     }
-    turns.services.bus.outbox.up();
+    turns.services.bus.outbox.notify();
 }
 
 async fn ask(
@@ -189,7 +192,7 @@ async fn ask(
         load(&turns.services, at).await?.unwrap_or_else(|| Session::new(at, chat_kind));
     let who = PersonaListener { known_on: &at.channel, sender: control.sender(), role };
     let chosen = persona_for(&turns.services, &turns.config.personas, at, who).await?;
-    if let Some(words) = chosen.quiet_words(role, turns.services.now()) {
+    if let Some(words) = chosen.quiet_hours_text(role, turns.services.now()) {
         return Ok(Err(ProviderError::OverBudget(words)));
     }
     chosen.enter(&mut session);
@@ -212,7 +215,7 @@ async fn ask(
         background: &[],
         changes: Vec::new(),
     };
-    let mut input = Parts::of(Source::Program, format!("{}\n", prompt::SIDE_QUESTION));
+    let mut input = SourcedText::of(Source::Program, format!("{}\n", prompt::SIDE_QUESTION));
     input.append(&prompt::tail(&tail));
     let step = Step { input: Some(input.clone()), ..Step::default() };
     session.turns.push(Turn {
@@ -231,7 +234,7 @@ async fn ask(
     let payer = payer_on(&turns.services, &at.channel, control.sender(), CallCause::Aside).await?;
     let payer = Payer { persona: session.persona.name, ..payer };
     let conversation_tokens =
-        tokens::said_tokens(session.summary.as_deref(), &session.turns, provider.sees());
+        tokens::conversation_tokens(session.summary.as_deref(), &session.turns, provider.sees());
     let planned = Planned {
         payer,
         provider: provider.name(),
@@ -306,7 +309,7 @@ async fn settle(
             let turn = transcript::keep_side_question(store, session, control.sender(), by, &step)?;
             // The answer may repeat untrusted content of the conversation.
             sources::keep_with_turn(store, turn, &session.sources())?;
-            ledger::enter(store, turn, charge)?;
+            ledger::add_charge(store, turn, charge)?;
         }
         outbox::put_urgent(store, &inbound.from, inbound.id.as_ref(), &reply)?;
         Ok(())

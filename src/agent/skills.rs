@@ -6,7 +6,7 @@ use crate::replies::{self, SkillShown};
 use crate::workspace::{Workspace, skills};
 
 /// Returns the text of `/skills` and of the command line.
-pub fn skills_words(workspace: &Workspace) -> String {
+pub fn skills_text(workspace: &Workspace) -> String {
     let catalogue = skills::catalogue(workspace);
     let skills = catalogue.skills.iter().map(|skill| SkillShown {
         name: &skill.name,

@@ -63,7 +63,7 @@ pub(super) async fn status(
     let offered = turns.tools.offered(caller, user).len();
     let shell = (config.shell != SandboxState::Off).then(|| config.shell.words());
     let heartbeat = match (role, chat_kind) {
-        (Role::Owner, ChatKind::Private) => Some(turns.heartbeat.words().await?),
+        (Role::Owner, ChatKind::Private) => Some(turns.heartbeat.describe().await?),
         _ => None,
     };
     let skills = services.workspace.off_thread(|it| catalogue(it).for_model().count()).await;

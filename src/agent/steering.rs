@@ -8,10 +8,10 @@ use tokio::sync::mpsc::error::TrySendError;
 use crate::agent::Agent;
 use crate::bus::journal::{self, RowId, RowRange, WaitingMessage};
 use crate::conversation::settings::settings_for;
-use crate::conversation::transcript::Unfinished;
+use crate::conversation::transcript::UnfinishedTurn;
 use crate::store::StoreError;
 use crate::turn::commits;
-use crate::types::message::{SenderId, Voice};
+use crate::types::message::{MessageAuthor, SenderId};
 use crate::types::origin::Origin;
 use crate::types::session::QueueMode;
 
@@ -37,10 +37,10 @@ impl Agent {
             // A new message cancels the saving of notes, regardless of the queue mode.
             return self.steer(origin, newest).await;
         }
-        let (at, after, voice) = (origin.clone(), running.given, running.voice.clone());
+        let (at, after, author) = (origin.clone(), running.given, running.author.clone());
         let query = move |store: &_| {
             let mode = settings_for(store, &at)?.queue;
-            Ok((mode, journal::speaks_again(store, &at, RowRange::after(after), &voice)?))
+            Ok((mode, journal::has_ready_message(store, &at, RowRange::after(after), &author)?))
         };
         let (mode, speaks_again) = self.read(query).await?;
         match mode.unwrap_or(self.config.queue) {
@@ -57,17 +57,17 @@ impl Agent {
         newest: RowId,
     ) -> Result<Option<Duration>, StoreError> {
         let Some(running) = self.running.get(origin) else { return Ok(None) };
-        let (at, voice) = (origin.clone(), running.voice.clone());
+        let (at, author) = (origin.clone(), running.author.clone());
         let rows = RowRange { after: running.given, until: newest };
-        let read_next = move |store: &_| journal::next(store, &at, rows, Some(&voice));
+        let read_next = move |store: &_| journal::next(store, &at, rows, Some(&author));
         let rows = self.read(read_next).await?;
-        if rows.first().is_some_and(|first| self.failing.is_apart(origin, first.id)) {
+        if rows.first().is_some_and(|first| self.failing.must_begin_alone(origin, first.id)) {
             return Ok(None);
         }
-        match self.parts_to_come(&rows).await? {
-            FurtherParts::None => {}
-            FurtherParts::Within(pause) => return Ok(Some(pause)),
-            FurtherParts::Fetching => return Ok(None),
+        match self.find_pending_parts(&rows).await? {
+            PendingParts::None => {}
+            PendingParts::Within(pause) => return Ok(Some(pause)),
+            PendingParts::Fetching => return Ok(None),
         }
         let running = self.running.get_mut(origin).expect("only the loop removes it");
         let Some(last) = rows.last().map(|row| row.id) else { return Ok(None) };
@@ -85,37 +85,38 @@ impl Agent {
     /// makes them join the turn.
     pub(super) async fn read_joining(
         &self,
-        turn: &Unfinished,
+        turn: &UnfinishedTurn,
     ) -> Result<Vec<WaitingMessage>, StoreError> {
         let Some(newest) = self.backlog.newest(&turn.origin).filter(|_| turn.model_wait.is_some())
         else {
             return Ok(Vec::new());
         };
-        let (at, voice) = (turn.origin.clone(), Voice::Person(turn.sender.id.clone()));
+        let (at, author) = (turn.origin.clone(), MessageAuthor::Person(turn.sender.id.clone()));
         let query = move |store: &_| {
             let mode = settings_for(store, &at)?.queue;
             let rows = RowRange { after: RowId(0), until: newest };
-            Ok((mode, journal::next(store, &at, rows, Some(&voice))?))
+            Ok((mode, journal::next(store, &at, rows, Some(&author))?))
         };
         let (mode, rows) = self.read(query).await?;
         let must_join = mode.unwrap_or(self.config.queue) == QueueMode::Steer;
-        let is_apart = |first: &WaitingMessage| self.failing.is_apart(&turn.origin, first.id);
+        let is_apart =
+            |first: &WaitingMessage| self.failing.must_begin_alone(&turn.origin, first.id);
         if !must_join || rows.first().is_some_and(is_apart) {
             return Ok(Vec::new());
         }
-        match self.parts_to_come(&rows).await? {
-            FurtherParts::None => Ok(rows),
+        match self.find_pending_parts(&rows).await? {
+            PendingParts::None => Ok(rows),
             _ => Ok(Vec::new()),
         }
     }
 
     /// Returns the further parts of the last row's message that may follow: more of an album, or of a long paste.
-    pub(super) async fn parts_to_come(
+    pub(super) async fn find_pending_parts(
         &self,
         rows: &[WaitingMessage],
-    ) -> Result<FurtherParts, StoreError> {
+    ) -> Result<PendingParts, StoreError> {
         let Some(last) = rows.last().filter(|last| last.inbound.body.more) else {
-            return Ok(FurtherParts::None);
+            return Ok(PendingParts::None);
         };
         let part = last.clone();
         let is_unready = move |store: &_| {
@@ -123,12 +124,12 @@ impl Agent {
             journal::next_is_unready(store, &part, within)
         };
         if self.read(is_unready).await? {
-            return Ok(FurtherParts::Fetching);
+            return Ok(PendingParts::Fetching);
         }
         // No age if the clock was set back.
         let age = (Utc::now() - last.received).to_std().unwrap_or(JOIN_PAUSE);
         let pause = JOIN_PAUSE.checked_sub(age).filter(|pause| !pause.is_zero());
-        Ok(pause.map_or(FurtherParts::None, FurtherParts::Within))
+        Ok(pause.map_or(PendingParts::None, PendingParts::Within))
     }
 
     /// Ends a running turn, because its person has sent a new message. The waiting messages begin the
@@ -137,7 +138,7 @@ impl Agent {
         let Some(running) = self.running.get(origin).filter(|it| !it.stop.is_cancelled()) else {
             return Ok(None);
         };
-        let Voice::Person(sender) = running.voice.clone() else { return Ok(None) };
+        let MessageAuthor::Person(sender) = running.author.clone() else { return Ok(None) };
         let is_interrupted = self.end_interrupted(origin, sender).await?;
         Ok((!is_interrupted).then_some(NOT_YET_PAUSE))
     }
@@ -163,20 +164,20 @@ impl Agent {
         origin: &Origin,
         sender: SenderId,
     ) -> Result<bool, StoreError> {
-        let interrupted = commits::interrupted(&self.services.bus.store, origin.clone(), sender);
+        let interrupted = commits::interrupt_turn(&self.services.bus.store, origin.clone(), sender);
         let Some(subagents) = interrupted.await? else { return Ok(false) };
         if let Some(running) = self.running.get(origin) {
             running.stop.cancel();
         }
         self.idle.take(origin);
         self.cancel(&subagents);
-        self.services.bus.outbox.up();
+        self.services.bus.outbox.notify();
         Ok(true)
     }
 }
 
 /// Further parts of the last row's message.
-pub(super) enum FurtherParts {
+pub(super) enum PendingParts {
     None,
     /// More parts may follow, within this time.
     Within(Duration),

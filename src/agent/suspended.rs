@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::agent::work_queue;
 use crate::conversation::model_waits::ModelWait;
-use crate::conversation::transcript::Unfinished;
+use crate::conversation::transcript::UnfinishedTurn;
 use crate::store::ChangedRow;
 use crate::turn::suspension;
 use crate::types::session::TurnId;
@@ -54,7 +54,7 @@ pub(super) struct Chain {
 /// A suspended turn.
 #[derive(Clone)]
 pub(super) struct Suspended {
-    pub(super) turn: Unfinished,
+    pub(super) turn: UnfinishedTurn,
     pub(super) wait: ModelWait,
 }
 
@@ -127,10 +127,10 @@ impl SuspendedTurns {
     pub(super) fn update<'a>(
         &mut self,
         changed: Option<&BTreeSet<ChangedRow>>,
-        found: impl Iterator<Item = &'a Unfinished>,
+        found: impl Iterator<Item = &'a UnfinishedTurn>,
         stopped: &BTreeSet<TurnId>,
     ) {
-        let is_relevant = |it: &&Unfinished| it.model_wait.is_some() || self.knows(it.turn);
+        let is_relevant = |it: &&UnfinishedTurn| it.model_wait.is_some() || self.knows(it.turn);
         let found: BTreeMap<_, _> = found.filter(is_relevant).map(|it| (it.turn, it)).collect();
         let ended: Vec<TurnId> = match changed {
             Some(changed) => {
@@ -161,7 +161,7 @@ impl SuspendedTurns {
         self.chain_of.contains_key(&turn)
     }
 
-    fn note(&mut self, unfinished: &Unfinished, wait: &ModelWait, is_news: bool) {
+    fn note(&mut self, unfinished: &UnfinishedTurn, wait: &ModelWait, is_news: bool) {
         let turn = unfinished.turn;
         let before = self.chain_of.insert(turn, wait.chain.clone());
         if let Some(before) = before.filter(|before| *before != wait.chain)
@@ -208,7 +208,7 @@ impl SuspendedTurns {
             let ends = chain.waiting.values().map(|it| it.wait.until).min();
             let end = ends.map(|end| (end - clock).to_std().unwrap_or_default());
             let pause = chain.next.saturating_duration_since(now);
-            end.map_or(pause, |end| end.min(pause)).max(suspension::MOMENT)
+            end.map_or(pause, |end| end.min(pause)).max(suspension::EXPIRY_PAUSE_MIN)
         };
         self.chains.values().filter(|chain| chain.rests()).map(time_left).min()
     }

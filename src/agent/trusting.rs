@@ -2,7 +2,7 @@
 //! workspace. The file itself stays where it is, and untrusted. `/trust mcp:NAME`: the owner sees the changed texts of
 //! an MCP server whole, and has exactly these used. `/trust marked`: see `former_home`.
 
-use crate::agent::former_home::{self, MarkedOrder};
+use crate::agent::former_home::{self, MarkedFilesCommand};
 use crate::bus::journal::WaitingMessage;
 use crate::replies;
 use crate::services::{Services, role_of};
@@ -10,7 +10,9 @@ use crate::store::{StoreError, Sync};
 use crate::trust::mcp_pins::{self, AcceptedTexts};
 use crate::turn::commits;
 use crate::types::commands::CommandId;
-use crate::types::message::{Attachment, Body, Choice, Content, Entitled, MediaKind, Question};
+use crate::types::message::{
+    AllowedPressers, Attachment, Body, Choice, Content, MediaKind, Question,
+};
 use crate::workspace::{FileChange, FileError, FileScope, Hash, Workspace, WorkspacePath};
 
 /// Maximum size of a file that a person can decide about, in bytes: a larger one would not be read.
@@ -27,13 +29,13 @@ const FOLDER: &str = "notes";
 
 /// An order of `/trust`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Trusting {
+pub(super) struct TrustCommand {
     path: String,
     /// The hash of the content that was shown. None if it is to be shown first.
     shown: Option<String>,
 }
 
-impl Trusting {
+impl TrustCommand {
     /// Parses `PATH`, or `#HASH PATH` of the button. None if there is no path.
     pub(super) fn parse(arguments: &str) -> Option<Self> {
         let arguments = arguments.trim();
@@ -119,7 +121,7 @@ impl UntrustedFile {
                 label: replies::COPY_IT.to_owned(),
                 says: CommandId::Trust.line(format_args!("#{} {}", self.hash(), self.path)),
             }],
-            Entitled::Owner,
+            AllowedPressers::Owner,
         ));
         file.into_iter().chain([question]).collect()
     }
@@ -129,17 +131,17 @@ impl UntrustedFile {
 pub(super) async fn handle(
     services: &Services,
     control: &WaitingMessage,
-    wanted: Option<Trusting>,
+    wanted: Option<TrustCommand>,
 ) -> Result<(), StoreError> {
     let role = role_of(services, &control.inbound.from, control.sender()).await?;
     let store = &services.bus.store;
     if !CommandId::Trust.spec().allows(role, control.inbound.chat_kind) {
-        return commits::handled(store, control, replies::OWNER_ONLY.to_owned()).await;
+        return commits::reply(store, control, replies::OWNER_ONLY.to_owned()).await;
     }
-    let Some(Trusting { path, shown }) = wanted else {
-        return commits::handled(store, control, replies::TRUST_USAGE.to_owned()).await;
+    let Some(TrustCommand { path, shown }) = wanted else {
+        return commits::reply(store, control, replies::TRUST_USAGE.to_owned()).await;
     };
-    if let (Some(order), None) = (MarkedOrder::parse(&path), &shown) {
+    if let (Some(order), None) = (MarkedFilesCommand::parse(&path), &shown) {
         return former_home::handle(services, control, order).await;
     }
     if let Some(server) = path.strip_prefix(MCP) {
@@ -153,8 +155,8 @@ pub(super) async fn handle(
         }
     };
     match services.workspace.off_thread(read_or_copy).await {
-        Err(reply) => commits::handled(store, control, reply).await,
-        Ok(bodies) => commits::handled_with_bodies(store, control, bodies).await,
+        Err(reply) => commits::reply(store, control, reply).await,
+        Ok(bodies) => commits::reply_with_bodies(store, control, bodies).await,
     }
 }
 
@@ -171,9 +173,9 @@ async fn handle_mcp(
         let waiting = store.read(move |store| mcp_pins::waiting(store, &name)).await?;
         return match waiting {
             Some(changed) => {
-                commits::handled_with_bodies(store, control, changed.question(server)).await
+                commits::reply_with_bodies(store, control, changed.question(server)).await
             }
-            None => commits::handled(store, control, replies::no_mcp_texts_wait(server)).await,
+            None => commits::reply(store, control, replies::no_mcp_texts_wait(server)).await,
         };
     };
     let accept = move |store: &_| mcp_pins::accept(store, &name, &shown);
@@ -182,6 +184,6 @@ async fn handle_mcp(
         AcceptedTexts::Changed => replies::mcp_texts_changed_since(server),
         AcceptedTexts::None => replies::no_mcp_texts_wait(server),
     };
-    services.bus.mcp_texts.up();
-    commits::handled(store, control, reply).await
+    services.bus.mcp_texts.notify();
+    commits::reply(store, control, reply).await
 }

@@ -13,7 +13,7 @@ use crate::replies;
 use crate::services::{Services, role_of};
 use crate::store::{StoreError, Sync};
 use crate::trust::acts::tool_role;
-use crate::turn::calls::{self, Happened};
+use crate::turn::calls::{self, CallFate};
 use crate::turn::commits;
 use crate::turn::services::TurnServices;
 use crate::types::commands::CommandId;
@@ -47,14 +47,14 @@ pub(super) async fn handle(
     let query = move |store: &Connection| {
         let session = actions::session_at(store, &at)?;
         let scope = ActionScope::of(&who, role, chat_kind, session);
-        let begun = actions::begun(store, &own_mark)?;
+        let begun = actions::find_interrupted(store, &own_mark)?;
         let (scope, id) = match (&begun, id) {
             (Some((_, Intent::File { undoes, .. })), _) => (scope, *undoes),
             (None, None) => (scope.within(session), None),
             (_, id) => (scope, id),
         };
         let owner = folder_owner(store, &at.channel, &who.id)?;
-        let target = actions::target(store, &scope, id)?;
+        let target = actions::find_undo_target(store, &scope, id)?;
         let target = match target {
             Some(target) if reader.is_kept_from(store, target.id)? => None,
             target => target,
@@ -69,20 +69,20 @@ pub(super) async fn handle(
     };
     let call = match begun {
         None => None,
-        Some((call, intent)) => match calls::look(&turns.services, &intent).await {
-            Happened::Yes => return done(&turns.services, control, call, &target, &intent).await,
-            Happened::Unknown => {
+        Some((call, intent)) => match calls::find_fate(&turns.services, &intent).await {
+            CallFate::Yes => return done(&turns.services, control, call, &target, &intent).await,
+            CallFate::Unknown => {
                 let reply = replies::UNDO_IN_DOUBT.to_owned();
                 let settled = SettledUndo { call, outcome: CallOutcome::Interrupted };
                 return end(&turns.services, control, Some(settled), reply).await;
             }
-            Happened::No => Some(call),
+            CallFate::No => Some(call),
         },
     };
     let scope = file_scope(role, chat_kind, &control.inbound.from, &owner);
     let (images, asked) = (turns.actions.images.clone(), target);
     let prepared = turns.services.workspace.off_thread(move |workspace| {
-        let change = actions::undoing(workspace, &images, &asked, &scope);
+        let change = actions::change_that_undoes(workspace, &images, &asked, &scope);
         let kept = change.as_ref().is_ok_and(|change| images.keep_before(workspace, change));
         (change, kept, asked)
     });
@@ -122,7 +122,7 @@ async fn make(
     let call = match begun {
         Some(call) => call,
         None => {
-            let undoing = actions::Undoing {
+            let undoing = actions::UndoRequest {
                 at: control.inbound.from.clone(),
                 chat_kind: control.inbound.chat_kind,
                 who: control.sender().clone(),
@@ -188,7 +188,7 @@ async fn end(
         let is_done = matches!(settled, Some(SettledUndo { outcome: CallOutcome::Done(_), .. }));
         let outcome = if is_done { InboundOutcome::Handled } else { InboundOutcome::Refused };
         if let Some(SettledUndo { call, outcome }) = &settled {
-            transcript::call_ended(store, *call, outcome, &[])?;
+            transcript::end_call(store, *call, outcome, &[])?;
         }
         commits::settle_command(store, &control, outcome, || Ok(reply)).map(drop)
     };
@@ -220,7 +220,7 @@ pub(super) async fn list(
         return Ok(replies::NO_ACTIONS.to_owned());
     }
     let now = services.now();
-    Ok(replies::actions(found.iter().map(|action| action.words(now))))
+    Ok(replies::actions(found.iter().map(|action| action.describe(now))))
 }
 
 /// Returns the text of `/plan`.

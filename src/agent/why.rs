@@ -4,7 +4,7 @@ use rusqlite::Connection;
 
 use crate::agent::facts::{day_of, fact_shown};
 use crate::bus::journal::WaitingMessage;
-use crate::conversation::actions::{self, ActionQuery, ActionScope, UndoWay};
+use crate::conversation::actions::{self, ActionQuery, ActionScope, UndoState};
 use crate::conversation::reasons::{self, ReasonQuery, Reasons};
 use crate::memory::facts::{self, FactId};
 use crate::memory::{self, recall};
@@ -16,7 +16,7 @@ use crate::store::StoreError;
 use crate::trust::taint;
 use crate::turn::commits;
 use crate::types::commands::CommandId;
-use crate::types::message::{Body, ChatKind, Choice, Entitled, Question, Sender};
+use crate::types::message::{AllowedPressers, Body, ChatKind, Choice, Question, Sender};
 use crate::types::session::CallId;
 use crate::types::source::Source;
 
@@ -25,13 +25,13 @@ const FACT: &str = "fact";
 
 /// The subject of a `/why`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum WhyAsked {
+pub(super) enum WhySubject {
     LastAnswer,
     Action(ActionQuery),
     Fact(FactId),
 }
 
-impl WhyAsked {
+impl WhySubject {
     /// Parses no argument, a number, `fact` with a number, or a path in the workspace. None for anything else.
     pub(super) fn parse(argument: &str) -> Option<Self> {
         let argument = argument.trim();
@@ -65,18 +65,18 @@ impl WhyAsked {
 pub(super) async fn handle(
     services: &Services,
     control: &WaitingMessage,
-    asked: Option<WhyAsked>,
+    asked: Option<WhySubject>,
 ) -> Result<(), StoreError> {
     let store = &services.bus.store;
     let Some(asked) = asked else {
-        return commits::handled(store, control, replies::WHY_USAGE.to_owned()).await;
+        return commits::reply(store, control, replies::WHY_USAGE.to_owned()).await;
     };
     let role = role_of(services, &control.inbound.from, control.sender()).await?;
     let (at, chat_kind) = (control.inbound.from.clone(), control.inbound.chat_kind);
     let query = match asked.clone() {
-        WhyAsked::Fact(id) => return explain_fact(services, control, role, id).await,
-        WhyAsked::LastAnswer => None,
-        WhyAsked::Action(query) => Some(query),
+        WhySubject::Fact(id) => return explain_fact(services, control, role, id).await,
+        WhySubject::LastAnswer => None,
+        WhySubject::Action(query) => Some(query),
     };
     let who = control.sender().clone();
     let find_reasons = move |store: &Connection| {
@@ -86,21 +86,22 @@ pub(super) async fn handle(
         reasons::find(store, &scope, &query)
     };
     let Some(reasons) = store.read(find_reasons).await? else {
-        return commits::handled(store, control, asked.not_found_text()).await;
+        return commits::reply(store, control, asked.not_found_text()).await;
     };
     let is_own = is_own(services, control, role, &reasons).await?;
-    let undoable = reasons.action.as_ref().filter(|action| is_own && action.undo == UndoWay::Open);
+    let undoable =
+        reasons.action.as_ref().filter(|action| is_own && action.undo == UndoState::Open);
     let undo = undoable.filter(|_| CommandId::Undo.spec().allows(role, chat_kind)).map(|it| it.id);
     let asker = Asker { who: control.sender(), role, chat_kind, is_own };
     let text = asker.explain(services, &reasons, undo);
     match undo {
-        None => commits::handled(store, control, text).await,
+        None => commits::reply(store, control, text).await,
         Some(id) => {
             let undo =
                 Choice { label: replies::UNDO_IT.to_owned(), says: CommandId::Undo.line(id) };
-            let who = Entitled::Only(control.sender().id.clone());
+            let who = AllowedPressers::Only(control.sender().id.clone());
             let question = Question::new(text, vec![undo], who);
-            commits::handled_with_bodies(store, control, vec![Body::Choice(question)]).await
+            commits::reply_with_bodies(store, control, vec![Body::Choice(question)]).await
         }
     }
 }
@@ -124,7 +125,7 @@ async fn explain_fact(
         Ok(Some((fact, former)))
     };
     let Some((fact, former)) = store.read(query).await? else {
-        return commits::handled(store, control, replies::no_such_fact(id.0)).await;
+        return commits::reply(store, control, replies::no_such_fact(id.0)).await;
     };
     let asker = Asker { who: control.sender(), role, chat_kind, is_own: true };
     let former = former.iter().map(|it| {
@@ -137,7 +138,7 @@ async fn explain_fact(
         sources: fact.sources.iter().filter_map(|source| asker.line(source)).collect(),
         former: former.collect(),
     });
-    commits::handled(store, control, text).await
+    commits::reply(store, control, text).await
 }
 
 /// Returns true if the turn worked for the person who asks, with any of their accounts.
@@ -175,8 +176,8 @@ impl Asker<'_> {
         let lines = |sources: &[Source]| sources.iter().filter_map(|it| self.line(it)).collect();
         replies::explanation(&Explanation {
             action: reasons.action.clone().map(|action| match may_see {
-                true => action.words(now),
-                false => action.without_words().words(now),
+                true => action.describe(now),
+                false => action.without_texts().describe(now),
             }),
             at: replies::time_relative_to(now, reasons.begun),
             person,

@@ -12,7 +12,7 @@ use super::claim::Claim;
 use super::suspended::SuspendedTurns;
 use crate::bus::journal::{self, RowId};
 use crate::conversation::asks::{self, Ask, AskId};
-use crate::conversation::transcript::{self, ReadTurn, Unfinished, UnreadableTurn};
+use crate::conversation::transcript::{self, ReadTurn, UnfinishedTurn, UnreadableTurn};
 use crate::people::{People, Role};
 use crate::services::Services;
 use crate::store::{ChangedRow, StoreError};
@@ -73,7 +73,7 @@ pub(super) struct Refreshed<T> {
 struct OriginQueue {
     messages: BTreeMap<RowId, Claim<Person>>,
     /// Unfinished turns. At most one, but this type does not enforce that.
-    turns: BTreeMap<TurnId, (Unfinished, Claim<Person>)>,
+    turns: BTreeMap<TurnId, (UnfinishedTurn, Claim<Person>)>,
     questions: BTreeMap<AskId, Ask>,
     /// True if a task works for this origin.
     busy: bool,
@@ -96,7 +96,7 @@ struct QueuedMessage {
 #[derive(Default)]
 struct WaitingRows {
     messages: Vec<QueuedMessage>,
-    turns: Vec<(Unfinished, Claim<Person>)>,
+    turns: Vec<(UnfinishedTurn, Claim<Person>)>,
     questions: Vec<Ask>,
     stopped: Vec<(TurnId, Origin)>,
     unreadable: Vec<UnreadableTurn>,
@@ -127,7 +127,7 @@ impl WaitingRows {
     }
 
     /// The turns that have not ended.
-    fn unfinished(&self) -> impl Iterator<Item = &Unfinished> {
+    fn unfinished(&self) -> impl Iterator<Item = &UnfinishedTurn> {
         self.turns.iter().map(|(turn, _)| turn)
     }
 
@@ -149,7 +149,7 @@ impl WaitingRows {
         for (table, row) in changed {
             match *table {
                 INBOUND => {
-                    if let Some(waiting) = journal::waiting_at(store, RowId(*row))? {
+                    if let Some(waiting) = journal::waiting_row(store, RowId(*row))? {
                         found.messages.push(claims.message(waiting)?);
                     }
                 }
@@ -176,12 +176,12 @@ struct Claims<'a> {
 }
 
 impl Claims<'_> {
-    fn message(&mut self, waiting: journal::WaitingAt) -> rusqlite::Result<QueuedMessage> {
+    fn message(&mut self, waiting: journal::WaitingRow) -> rusqlite::Result<QueuedMessage> {
         let claim = self.claim_of(&waiting.origin, waiting.sender)?;
         Ok(QueuedMessage { row: waiting.row, origin: waiting.origin, claim })
     }
 
-    fn turn(&mut self, turn: Unfinished) -> rusqlite::Result<(Unfinished, Claim<Person>)> {
+    fn turn(&mut self, turn: UnfinishedTurn) -> rusqlite::Result<(UnfinishedTurn, Claim<Person>)> {
         let claim = self.claim_of(&turn.origin, turn.sender.id.clone())?;
         Ok((turn, claim))
     }
@@ -241,7 +241,7 @@ impl WorkQueue {
     }
 
     /// Makes the next refresh read everything.
-    pub(super) fn distrust(&mut self) {
+    pub(super) fn require_full_read(&mut self) {
         self.is_up_to_date = false;
     }
 
@@ -359,7 +359,7 @@ impl WorkQueue {
     }
 
     /// Returns a turn of an origin that waits to be resumed.
-    pub(super) fn cut_off(&self, at: &Origin) -> Option<&Unfinished> {
+    pub(super) fn cut_off(&self, at: &Origin) -> Option<&UnfinishedTurn> {
         self.places.get(at)?.cut_off().map(|(turn, _)| turn)
     }
 
@@ -413,8 +413,9 @@ impl OriginQueue {
         !self.busy && self.messages.is_empty() && self.turns.is_empty() && self.questions.is_empty()
     }
 
-    fn cut_off(&self) -> Option<&(Unfinished, Claim<Person>)> {
-        let may_resume = |turn: &Unfinished| !turn.suspended || self.released == Some(turn.turn);
+    fn cut_off(&self) -> Option<&(UnfinishedTurn, Claim<Person>)> {
+        let may_resume =
+            |turn: &UnfinishedTurn| !turn.suspended || self.released == Some(turn.turn);
         self.turns.values().find(|(turn, _)| !self.busy && may_resume(turn))
     }
 

@@ -15,7 +15,7 @@ use crate::memory::facts;
 use crate::memory::forgotten::{self, ForgottenRecord, ForgottenScope};
 use crate::memory::recall::files as recalled;
 use crate::store::{
-    BlankPass, BlankedSlice, ChatPlace, ForgottenWords, RowMark, blank_slice, look,
+    BlankPass, BlankedSlice, ChatPlace, ForgottenWords, RowKey, blank_slice, try_read,
 };
 use crate::tasks::blanking::all_texts;
 use crate::trust::marked_files;
@@ -49,7 +49,7 @@ pub(super) fn in_files(home: &Path, records: &[ForgottenRecord]) -> anyhow::Resu
             }
         }
         let chats = record.scope.chats.clone();
-        let undo = look(home, move |store| {
+        let undo = try_read(home, move |store| {
             let kept = chats.iter().map(|chat| before_images_of(store, chat));
             kept.collect::<rusqlite::Result<Vec<_>>>()
         });
@@ -139,7 +139,7 @@ fn blank_chat(
 }
 
 fn all_slices(blank: impl Fn(BlankPass) -> rusqlite::Result<BlankedSlice>) -> rusqlite::Result<()> {
-    let mut pass = BlankPass { after: RowMark::FIRST, blanks: true, spares: None };
+    let mut pass = BlankPass { after: RowKey::FIRST, blanks: true, excluded_row: None };
     while let Some(next) = blank(pass)?.next {
         pass.after = next;
     }

@@ -6,8 +6,8 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+use crate::atomic_file;
 use crate::types::hex::random_hex;
-use crate::whole_file;
 
 /// The name of the file within the home.
 const FILE: &str = "backup-mark";
@@ -34,8 +34,8 @@ impl HomeMark {
             Err(error) => return Err(error),
         }
         let mark = Self(random_hex::<BYTES>());
-        whole_file::replace(&file, format!("{mark}\n").as_bytes(), whole_file::PRIVATE)?;
-        whole_file::give_to_owner(home, &file)?;
+        atomic_file::replace(&file, format!("{mark}\n").as_bytes(), atomic_file::PRIVATE)?;
+        atomic_file::give_to_owner(home, &file)?;
         Ok(mark)
     }
 

@@ -14,10 +14,10 @@ use super::{
     BackupError, BackupManifest, FOLDERS, FORMAT, MANIFEST, ReadReport, Reporting, forget_again,
     settle,
 };
+use crate::atomic_file;
 use crate::bus::restored::channel_marks;
 use crate::memory::forgotten;
 use crate::store::{self, HomeLock, OpenError, StoreError};
-use crate::whole_file;
 
 /// The folder into which an archive is unpacked.
 const UNPACKED: &str = "restore.partial";
@@ -98,7 +98,7 @@ pub fn restore_reporting(
     finish(home)?;
     for name in all_names() {
         let path = home.join(name);
-        let given = whole_file::give_to_owner(home, &path);
+        let given = atomic_file::give_to_owner(home, &path);
         given.map_err(BackupError::io(format!("cannot give {} to its account", path.display())))?;
     }
     Ok(RestoredHome { manifest, before, pending })
@@ -168,7 +168,7 @@ fn prepare(
     manifest: BackupManifest,
     now: DateTime<Utc>,
 ) -> Result<(BackupManifest, String), BackupError> {
-    match store::examine(unpacked) {
+    match store::check_integrity(unpacked) {
         Ok(()) => {}
         Err(OpenError::Newer { .. }) => {
             let version = manifest.version;
@@ -177,9 +177,9 @@ fn prepare(
         Err(error) => return Err(unusable(home, file, error)),
     }
     // Of a home that has gone on since the backup.
-    let marks = store::look(home, channel_marks).unwrap_or_default();
+    let marks = store::try_read(home, channel_marks).unwrap_or_default();
     let made = manifest.made;
-    let forgotten = store::look(home, move |store| forgotten::since(store, made));
+    let forgotten = store::try_read(home, move |store| forgotten::since(store, made));
     let forgotten = forgotten.unwrap_or_default();
     let files = forget_again::in_files(unpacked, &forgotten);
     let files = files.map_err(|error| BackupError::StillKnown(format!("{error:#}")))?;

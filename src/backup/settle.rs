@@ -60,7 +60,7 @@ pub(super) fn settle(
 fn end_all(store: &Connection, now: DateTime<Utc>) -> rusqlite::Result<RestoredWork> {
     let turns = conversation::restored::end_turns(store)?;
     let tasks = tasks::restored::end_tasks(store, now)?;
-    let jobs = tasks::restored::pass_due_jobs(store, now)?;
+    let jobs = tasks::restored::skip_due_jobs(store, now)?;
     let incoming = restored::end_incoming(store)?;
     // Last: what ended may have queued a word.
     let outgoing = restored::end_outgoing(store)?;

@@ -14,8 +14,8 @@ use crate::people::{self, Greeting, People, Role, listing, persons};
 use crate::replies;
 use crate::types::commands::{self, CommandId, is_control};
 use crate::types::message::{
-    Body, ChatKind, Choice, DedupKey, Entitled, Inbound, InboundContent, MediaRef, Press, Question,
-    Quote, Sender,
+    AllowedPressers, Body, ChatKind, Choice, DedupKey, Inbound, InboundContent, MediaRef, Press,
+    Question, Quote, Sender,
 };
 
 /// Number of consecutive messages of bots, without a person's in between, that counts as a loop.
@@ -149,14 +149,14 @@ fn admit_press(
         return Ok(Published::Gone);
     }
     let is_entitled = match &question.who {
-        Entitled::Anyone => true,
-        Entitled::Only(who) => *who == sender.id,
-        Entitled::Admins => role >= Role::Admin,
-        Entitled::Owner => role == Role::Owner,
+        AllowedPressers::Anyone => true,
+        AllowedPressers::Only(who) => *who == sender.id,
+        AllowedPressers::Admins => role >= Role::Admin,
+        AllowedPressers::Owner => role == Role::Owner,
     };
     match pressed {
-        _ if !is_entitled => return Ok(Published::NotYours),
-        Pressed::Before => return Ok(Published::Decided),
+        _ if !is_entitled => return Ok(Published::NotEntitled),
+        Pressed::Before => return Ok(Published::AlreadyDecided),
         Pressed::NotYet => {}
     }
     // A press is answered at the question's address.
@@ -170,10 +170,10 @@ fn admit_press(
     });
     let published = accept(store, bus, &inbound, role)?;
     if published == Published::Accepted {
-        outbox::press(store, press)?;
+        outbox::record_press(store, press)?;
         if let Some(shown) = &inbound.id {
             let decided = replies::decided(question.end(), &choice.label, &sender.name);
-            outbox::put_over(store, &inbound.from, None, Some(shown), &decided)?;
+            outbox::put_replacement(store, &inbound.from, None, Some(shown), &decided)?;
         }
     }
     Ok(published)
@@ -188,7 +188,7 @@ pub(super) fn edit(
         return admit(store, bus, inbound);
     }
     if let Some(WaitingMessage { inbound: before, .. }) = journal::waiting(store, &inbound.key)? {
-        inbound.body.receive(&before.body.media);
+        inbound.body.record_files(&before.body.media);
         // The platform may report the edit with another address or sender: the original ones stay.
         let edited = Inbound { at: inbound.at, body: inbound.body, ..before };
         journal::replace(store, &edited, is_control(&edited.body.text))?;
@@ -198,23 +198,25 @@ pub(super) fn edit(
 
 /// Records the outcomes of a message's files, if it still waits. It becomes ready once all have one. A
 /// voice message may turn out to be a command.
-pub fn receive(
+pub fn record_files(
     store: &Connection,
     key: &DedupKey,
     files: &[MediaRef],
-) -> rusqlite::Result<Received> {
-    let Some(mut waiting) = journal::waiting(store, key)? else { return Ok(Received::Withdrawn) };
+) -> rusqlite::Result<IntakeState> {
+    let Some(mut waiting) = journal::waiting(store, key)? else {
+        return Ok(IntakeState::Withdrawn);
+    };
     let inbound = &mut waiting.inbound;
     inbound.body.receive(files);
     // Speech in a file that anybody may have recorded is not a command.
     let is_own_text = inbound.body.sources.is_empty();
     journal::replace(store, inbound, is_own_text && is_control(&inbound.body.text))?;
-    Ok(if inbound.body.awaits_files() { Received::Partly } else { Received::Ready })
+    Ok(if inbound.body.awaits_files() { IntakeState::Partly } else { IntakeState::Ready })
 }
 
 /// The state of a message after some of its files were fetched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Received {
+pub enum IntakeState {
     Ready,
     /// It was edited meanwhile, and waits for other files.
     Partly,
@@ -261,6 +263,6 @@ fn admission_question(sender: &Sender, inbound: &Inbound, code: &str) -> Body {
     Body::Choice(Question::new(
         replies::stranger_asks(sender, &inbound.from.channel, code),
         vec![choice(replies::LET_IN, "approve"), choice(replies::TURN_AWAY, "deny")],
-        Entitled::Owner,
+        AllowedPressers::Owner,
     ))
 }

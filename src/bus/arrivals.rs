@@ -114,8 +114,8 @@ impl Publisher {
             Ok(outcomes)
         };
         let published = self.bus.store.write("publish", Sync::Now, accept_all).await?;
-        self.bus.inbox.up();
-        self.bus.outbox.up();
+        self.bus.inbox.notify();
+        self.bus.outbox.notify();
         Ok(published)
     }
 }
@@ -133,10 +133,11 @@ fn accept_arrival(
             true => admission::edit(store, bus, inbound).map(Some),
             false => Ok(None),
         },
-        Arrival::Withdrawn { key } => journal::take_back(store, &key).map(|()| None),
+        Arrival::Withdrawn { key } => journal::withdraw_by_key(store, &key).map(|()| None),
         Arrival::Unreadable { key, raw } => {
             tracing::warn!(%channel, %key, "Stored a message raw, because it could not be read");
-            journal::keep_raw(store, &key, channel, first_chars(&raw, RAW_CHARS_MAX)).map(|_| None)
+            journal::store_unreadable(store, &key, channel, first_chars(&raw, RAW_CHARS_MAX))
+                .map(|_| None)
         }
     }
 }

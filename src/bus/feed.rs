@@ -148,7 +148,7 @@ pub fn end(store: &Connection, chat: &ChatId) -> rusqlite::Result<Cursor> {
 }
 
 /// First character in the name of a session that serves a single API request and is not listed.
-pub const ONCE: char = '~';
+pub const SINGLE_REQUEST_PREFIX: char = '~';
 
 /// Returns the chats whose id begins with `prefix`, each with the time of its last message, newest first. Leaves out
 /// sessions of a single request.
@@ -169,7 +169,7 @@ pub fn chats(
     )?;
     let limit = i64::try_from(max).unwrap_or(i64::MAX);
     let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get::<_, Time>(1)?.0));
-    rows.query_map(params![prefix, limit, ONCE.to_string()], read)?.collect()
+    rows.query_map(params![prefix, limit, SINGLE_REQUEST_PREFIX.to_string()], read)?.collect()
 }
 
 /// Returns a sent message of a chat.

@@ -22,7 +22,7 @@ pub struct ReceivedPeriod {
 
 impl ReceivedPeriod {
     /// Extends the period `before` to the moment `at`, or begins a new one after a gap.
-    pub fn again(before: Option<Self>, at: Duration) -> Self {
+    pub fn extend(before: Option<Self>, at: Duration) -> Self {
         let unbroken = before.filter(|before| at.saturating_sub(before.last) <= GAP_MAX);
         Self { since: unbroken.map_or(at, |unbroken| unbroken.since), last: at }
     }

@@ -11,13 +11,13 @@ mod waits;
 use rusqlite::{Connection, OptionalExtension, params};
 
 pub use self::origins::{
-    address_key_params, address_params, origin_params, read_address, read_address_at, read_origin,
-    read_origin_at, task_channel, task_key, voice_param,
+    address_key_params, address_params, author_param, origin_params, read_address, read_address_at,
+    read_origin, read_origin_at, task_channel, task_key,
 };
 pub use self::past::{
-    MessageStanding, bots_in_a_row, containers_of, count_files, files_at, knows, last_heard,
-    last_row, note_turned_away, origin_of, outcome_of, question, refused_last, standing_of,
-    text_of, was_turned_away,
+    MessageProgress, bots_in_a_row, containers_of, count_files, files_at, last_heard, last_row,
+    note_turned_away, origin_of, outcome_of, progress_of, question, refused_last, text_of,
+    was_addressed, was_turned_away,
 };
 pub use self::pruning::{forget_turn, prune};
 pub use self::row::{InboundOutcome, RowId, RowRange, UnreadableRow, WaitingMessage};
@@ -25,10 +25,12 @@ pub(super) use self::row::{read_waiting, readable};
 pub use self::times::{
     MessageTimes, last_received, newest_of_platforms, times_before, times_elsewhere_before,
 };
-pub use self::unreadable::{WaitingControls, close_unreadable, keep_raw, keep_row, unreadable_at};
-pub use self::waits::{WaitingAt, all_waiting, is_empty, waiting_at};
+pub use self::unreadable::{
+    WaitingCommands, close_unreadable, store_unreadable, store_unreadable_row, unreadable_at,
+};
+pub use self::waits::{WaitingRow, all_waiting, is_empty, waiting_row};
 use crate::store::{Json, Time};
-use crate::types::message::{Address, ChannelName, DedupKey, Inbound, SenderId, Voice};
+use crate::types::message::{Address, ChannelName, DedupKey, Inbound, MessageAuthor, SenderId};
 use crate::types::origin::Origin;
 use crate::types::session::TurnId;
 
@@ -44,7 +46,7 @@ pub fn has(store: &Connection, key: &DedupKey) -> rusqlite::Result<bool> {
 
 /// Returns false if an accepted message was refused, and true for every other outcome. None while it has
 /// no outcome.
-pub fn went_well(store: &Connection, key: &DedupKey) -> rusqlite::Result<Option<bool>> {
+pub fn succeeded(store: &Connection, key: &DedupKey) -> rusqlite::Result<Option<bool>> {
     let outcome: Option<InboundOutcome> = store
         .prepare_cached("SELECT outcome FROM inbound WHERE key = ?")?
         .query_row([key], |row| row.get(0))?;
@@ -87,7 +89,7 @@ fn insert(
             channel,
             chat,
             thread,
-            voice_param(&inbound.cause.voice()),
+            author_param(&inbound.cause.author()),
             control,
             Json(inbound),
             if done.is_some() { "done" } else { "waiting" },
@@ -140,7 +142,7 @@ fn is_ready(inbound: &Inbound, control: bool) -> bool {
 }
 
 /// Withdraws a waiting message. Commands stay, because they are handled at once.
-pub fn take_back(store: &Connection, key: &DedupKey) -> rusqlite::Result<()> {
+pub fn withdraw_by_key(store: &Connection, key: &DedupKey) -> rusqlite::Result<()> {
     store
         .prepare_cached(
             "UPDATE inbound SET state = 'done', outcome = ?
@@ -167,7 +169,7 @@ pub fn next_is_unready(
         )?
         .query_row(
             params![
-                voice_param(&last.inbound.cause.voice()),
+                author_param(&last.inbound.cause.author()),
                 until,
                 channel,
                 chat,
@@ -193,7 +195,7 @@ pub fn count_waiting(store: &Connection, at: &Address) -> rusqlite::Result<usize
 
 /// Returns the origins with waiting messages (not commands), each with its newest row. The origin whose
 /// message waits longest is first.
-pub fn places(store: &Connection) -> rusqlite::Result<Vec<(Origin, RowId)>> {
+pub fn waiting_origins(store: &Connection) -> rusqlite::Result<Vec<(Origin, RowId)>> {
     let mut rows = store.prepare_cached(
         "SELECT channel, chat, thread, max(id) FROM inbound
          WHERE state = 'waiting' AND control = 0 GROUP BY channel, chat, thread ORDER BY min(id)",
@@ -202,12 +204,12 @@ pub fn places(store: &Connection) -> rusqlite::Result<Vec<(Origin, RowId)>> {
 }
 
 /// Returns the waiting commands, oldest first. The index that it reads contains nothing else.
-pub fn controls(store: &Connection) -> rusqlite::Result<WaitingControls> {
+pub fn waiting_commands(store: &Connection) -> rusqlite::Result<WaitingCommands> {
     let mut rows = store.prepare_cached(
         "SELECT id, received, message, revision, channel, chat, thread FROM inbound INDEXED BY inbound_controls
          WHERE state = 'waiting' AND control = 1 ORDER BY id",
     )?;
-    let mut controls = WaitingControls::default();
+    let mut controls = WaitingCommands::default();
     for row in rows.query_map([], read_waiting)? {
         match row? {
             Ok(row) => controls.waiting.push(row),
@@ -218,12 +220,12 @@ pub fn controls(store: &Connection) -> rusqlite::Result<WaitingControls> {
 }
 
 /// Returns the next messages of one speaker for an origin: those within `rows`, up to the first one of another
-/// speaker or with files that have not been fetched. A given `voice` is the speaker; else the first message's is.
+/// speaker or with files that have not been fetched. A given `author` is the speaker; else the first message's is.
 pub fn next(
     store: &Connection,
     at: &Origin,
     rows: RowRange,
-    voice: Option<&Voice>,
+    author: Option<&MessageAuthor>,
 ) -> rusqlite::Result<Vec<WaitingMessage>> {
     let RowRange { after, until } = rows;
     let mut rows = store.prepare_cached(
@@ -239,13 +241,13 @@ pub fn next(
     let rows = readable(
         rows.query_map(params![channel, chat, thread, after, until, limit], read_waiting)?,
     )?;
-    let speaker = voice.cloned().or_else(|| rows.first().map(|row| row.inbound.cause.voice()));
-    Ok(rows.into_iter().take_while(|row| Some(row.inbound.cause.voice()) == speaker).collect())
+    let speaker = author.cloned().or_else(|| rows.first().map(|row| row.inbound.cause.author()));
+    Ok(rows.into_iter().take_while(|row| Some(row.inbound.cause.author()) == speaker).collect())
 }
 
 /// Returns the messages of one person, or of all, at an address within `rows`, up to one whose files have
 /// not been fetched.
-pub fn said_by(
+pub fn ready_messages(
     store: &Connection,
     at: &Address,
     rows: RowRange,
@@ -268,11 +270,11 @@ pub fn said_by(
 }
 
 /// Returns true if a speaker has sent a message within `rows` that a turn could begin with.
-pub fn speaks_again(
+pub fn has_ready_message(
     store: &Connection,
     at: &Origin,
     rows: RowRange,
-    voice: &Voice,
+    author: &MessageAuthor,
 ) -> rusqlite::Result<bool> {
     let (channel, chat, thread) = origin_params(at);
     store
@@ -283,11 +285,11 @@ pub fn speaks_again(
                  (SELECT min(id) FROM inbound WHERE state = 'waiting' AND control = 0 AND ready = 0
                   AND channel = ?1 AND chat = ?2 AND thread IS ?3), 9223372036854775807)",
         )?
-        .exists(params![channel, chat, thread, voice_param(voice), rows.after, rows.until])
+        .exists(params![channel, chat, thread, author_param(author), rows.after, rows.until])
 }
 
 /// Reads the given rows again if they still wait. Omits rows that wait for other files.
-pub fn again(store: &Connection, rows: &[RowId]) -> rusqlite::Result<Vec<WaitingMessage>> {
+pub fn reread(store: &Connection, rows: &[RowId]) -> rusqlite::Result<Vec<WaitingMessage>> {
     let mut statement = store.prepare_cached(
         "SELECT id, received, message, revision, channel, chat, thread FROM inbound
          WHERE id = ? AND state = 'waiting' AND ready = 1",
@@ -307,7 +309,7 @@ fn is_unchanged(store: &Connection, row: &WaitingMessage) -> rusqlite::Result<bo
 }
 
 /// Returns true if all of these rows still wait, and none was changed since it was read.
-pub fn wait(store: &Connection, rows: &[WaitingMessage]) -> rusqlite::Result<bool> {
+pub fn still_wait(store: &Connection, rows: &[WaitingMessage]) -> rusqlite::Result<bool> {
     for row in rows {
         if !is_unchanged(store, row)? {
             return Ok(false);
@@ -317,7 +319,11 @@ pub fn wait(store: &Connection, rows: &[WaitingMessage]) -> rusqlite::Result<boo
 }
 
 /// Moves waiting rows into a turn. A row that was edited since it was read stays for the next turn.
-pub fn take(store: &Connection, rows: &[WaitingMessage], turn: TurnId) -> rusqlite::Result<()> {
+pub fn move_into_turn(
+    store: &Connection,
+    rows: &[WaitingMessage],
+    turn: TurnId,
+) -> rusqlite::Result<()> {
     let mut statement =
         store.prepare_cached("UPDATE inbound SET state = 'in turn', turn = ? WHERE id = ?")?;
     for row in rows {

@@ -33,7 +33,7 @@ pub(super) fn set_of_channel(
 }
 
 /// Returns the newest trusted time of the clock. None if there is none.
-pub fn last_believed(store: &Connection) -> rusqlite::Result<Option<DateTime<Utc>>> {
+pub fn last_trusted_time(store: &Connection) -> rusqlite::Result<Option<DateTime<Utc>>> {
     let at = store
         .prepare_cached("SELECT at FROM marks WHERE channel = '' AND name = 'clock'")?
         .query_row([], |row| row.get::<_, Time>(0))
@@ -42,7 +42,7 @@ pub fn last_believed(store: &Connection) -> rusqlite::Result<Option<DateTime<Utc
 }
 
 /// Stores a trusted time of the clock.
-pub fn note_believed(store: &Connection, at: DateTime<Utc>) -> rusqlite::Result<()> {
+pub fn store_trusted_time(store: &Connection, at: DateTime<Utc>) -> rusqlite::Result<()> {
     store
         .prepare_cached(
             "INSERT INTO marks (channel, name, mark, at) VALUES ('', 'clock', '', ?)

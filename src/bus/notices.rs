@@ -9,7 +9,7 @@ use crate::store::{StoreError, Sync, Time};
 
 /// Queues a notice for the owner's last private chat, unless they got one with this key. Does nothing if there is no
 /// owner yet, so that a later call can queue it.
-pub async fn tell_owner(bus: &Bus, key: String, text: String) -> Result<(), StoreError> {
+pub async fn notify_owner(bus: &Bus, key: String, text: String) -> Result<(), StoreError> {
     let lookup_key = key.clone();
     if bus.store.read(move |store| is_known(store, &lookup_key)).await? {
         return Ok(());
@@ -25,7 +25,7 @@ pub async fn tell_owner(bus: &Bus, key: String, text: String) -> Result<(), Stor
         Ok(())
     };
     bus.store.write("notice", Sync::Now, put_once).await?;
-    bus.outbox.up();
+    bus.outbox.notify();
     Ok(())
 }
 
@@ -38,7 +38,7 @@ pub async fn send_to_owner(bus: &Bus, subject: &'static str, text: String) -> bo
     };
     match bus.store.write(subject, Sync::Now, put).await {
         Ok(()) => {
-            bus.outbox.up();
+            bus.outbox.notify();
             true
         }
         Err(error) => {

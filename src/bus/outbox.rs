@@ -15,10 +15,10 @@ use crate::types::message::{
 };
 
 pub use failing::{
-    DeliveryFailure, DeliveryLoss, FailingDeliveries, Failures, begin_pauses_again, dead, failing,
-    fails, hasten_after_outage, hasten_failing, note_question,
+    DeliveryFailure, DeliveryLoss, FailingDeliveries, Failures, failing_deliveries, mark_dead,
+    note_question, record_failure, restart_pauses, retry_after_outage, retry_failing_now,
 };
-pub use lanes::{Lane, NextOfChat, hasten, next_of_each_chat};
+pub use lanes::{Lane, NextOfChat, next_of_each_chat, retry_chat_now};
 
 /// A message and its progress.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,11 +50,11 @@ pub fn put(
     reply_to: Option<&MessageId>,
     text: &str,
 ) -> rusqlite::Result<DeliveryId> {
-    put_over(store, to, reply_to, None, text)
+    put_replacement(store, to, reply_to, None, text)
 }
 
 /// Queues a text that replaces a draft, if there is one.
-pub fn put_over(
+pub fn put_replacement(
     store: &Connection,
     to: &Address,
     reply_to: Option<&MessageId>,
@@ -157,7 +157,7 @@ pub fn question(store: &Connection, id: DeliveryId) -> rusqlite::Result<Option<A
 }
 
 /// Decides a question. A pressed button proves that it arrived, so it is not sent again.
-pub fn press(store: &Connection, press: Press) -> rusqlite::Result<()> {
+pub fn record_press(store: &Connection, press: Press) -> rusqlite::Result<()> {
     let choice = i64::try_from(press.choice).unwrap_or(i64::MAX);
     store
         .prepare_cached("UPDATE outbox SET pressed = ?, state = 'sent' WHERE id = ?")?
@@ -178,10 +178,10 @@ pub fn close_question(store: &Connection, id: DeliveryId, result: &str) -> rusql
     store
         .prepare_cached("UPDATE outbox SET pressed = ? WHERE id = ?")?
         .execute(params![NO_BUTTON, id])?;
-    match shown_as(store, id)? {
+    match platform_id(store, id)? {
         Some(shown) => {
             let closed = replies::closed(asked.end(), result);
-            put_over(store, &to, None, Some(&shown), &closed)?;
+            put_replacement(store, &to, None, Some(&shown), &closed)?;
         }
         None => {
             store
@@ -196,7 +196,7 @@ pub fn close_question(store: &Connection, id: DeliveryId, result: &str) -> rusql
 }
 
 /// Returns the platform's id of the last part of a message that was sent.
-pub fn shown_as(store: &Connection, id: DeliveryId) -> rusqlite::Result<Option<MessageId>> {
+pub fn platform_id(store: &Connection, id: DeliveryId) -> rusqlite::Result<Option<MessageId>> {
     let shown = store
         .prepare_cached(
             "SELECT platform_id FROM chunks WHERE delivery = ? AND state = 'sent' ORDER BY seq DESC LIMIT 1",
@@ -214,7 +214,7 @@ pub fn count_pending(store: &Connection, channel: &ChannelName) -> rusqlite::Res
 }
 
 /// Returns the state of a message, `pending`, `sent` or `dead`, and the reason.
-pub fn standing(store: &Connection, id: DeliveryId) -> rusqlite::Result<(String, Option<String>)> {
+pub fn state(store: &Connection, id: DeliveryId) -> rusqlite::Result<(String, Option<String>)> {
     store
         .prepare_cached("SELECT state, reason FROM outbox WHERE id = ?")?
         .query_row([id], |row| Ok((row.get(0)?, row.get(1)?)))
@@ -258,7 +258,7 @@ pub fn load(store: &Connection, id: DeliveryId) -> rusqlite::Result<Option<Deliv
             let question = if overtakes { row.get(9)? } else { None };
             let message = Outbound {
                 id,
-                part: 0,
+                chunk_index: 0,
                 to: read_address(row)?,
                 reply_to: reply_to.or(question),
                 overtakes,
@@ -304,7 +304,7 @@ fn read_body(stored: String) -> Body {
 
 /// Stores the chunks of a message before the first is sent, and notes if it overtakes an older message. A
 /// second call does not change the chunks.
-pub fn cut(
+pub fn store_chunks(
     store: &Connection,
     id: DeliveryId,
     chunks: &[Chunk],
@@ -328,7 +328,7 @@ fn add_chunks(store: &Connection, id: DeliveryId, chunks: &[Chunk]) -> rusqlite:
 }
 
 /// Marks a chunk as being sent. `ambiguity` means that an earlier send may have arrived; its time stays.
-pub fn sending(
+pub fn mark_sending(
     store: &Connection,
     id: DeliveryId,
     seq: u32,
@@ -351,7 +351,7 @@ pub fn forget_draft(store: &Connection, id: DeliveryId) -> rusqlite::Result<()> 
 }
 
 /// Restores the state of a chunk from before its last send, which certainly did not arrive.
-pub fn not_sent(store: &Connection, id: DeliveryId, before: &Chunk) -> rusqlite::Result<()> {
+pub fn mark_not_sent(store: &Connection, id: DeliveryId, before: &Chunk) -> rusqlite::Result<()> {
     let since = before.sending_since.map(Time);
     store
         .prepare_cached(
@@ -378,11 +378,11 @@ pub fn replace(
     let to_chunk = |(seq, body)| Chunk { seq, body, sending_since: None, ambiguous_sends: 0 };
     let chunks: Vec<_> = (seq..).zip(bodies).map(to_chunk).collect();
     add_chunks(store, id, &chunks)?;
-    begin_anew(store, id, "without a file")
+    retry_at_once(store, id, "without a file")
 }
 
 /// Retries a delivery at once, in another way.
-pub fn begin_anew(store: &Connection, id: DeliveryId, reason: &str) -> rusqlite::Result<()> {
+pub fn retry_at_once(store: &Connection, id: DeliveryId, reason: &str) -> rusqlite::Result<()> {
     store
         .prepare_cached(
             "UPDATE outbox SET attempts = 0, next = ?, reason = ?, failing_since = NULL, failed_at = NULL,
@@ -393,7 +393,7 @@ pub fn begin_anew(store: &Connection, id: DeliveryId, reason: &str) -> rusqlite:
 }
 
 /// Moves the waiting deliveries earlier by the amount that the clock was set back.
-pub fn bring_forward(
+pub fn move_earlier(
     store: &Connection,
     channel: &ChannelName,
     by: Duration,
@@ -407,7 +407,7 @@ pub fn bring_forward(
 }
 
 /// Marks a chunk as sent. With the last one, the delivery is done.
-pub fn sent(
+pub fn mark_sent(
     store: &Connection,
     id: DeliveryId,
     seq: u32,
@@ -430,7 +430,7 @@ pub fn sent(
              AND NOT EXISTS (SELECT 1 FROM chunks WHERE delivery = ?1 AND state <> 'sent')",
         )?
         .execute([id])?;
-    failing::explain(store, id)
+    failing::queue_explanation(store, id)
 }
 
 /// Deletes a slice of the messages that were sent or given up, and created before a time. Returns their

@@ -69,7 +69,7 @@ impl Overheard {
     }
 
     /// Removes the first lines of an address, which have been shown.
-    pub fn shown(&self, at: &Address, lines: usize) {
+    pub fn remove_shown(&self, at: &Address, lines: usize) {
         let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(kept) = places.get_mut(at) {
             kept.drain(..lines.min(kept.len()));
@@ -77,7 +77,7 @@ impl Overheard {
     }
 
     /// Returns the lines of an address, oldest first.
-    pub fn look(&self, at: &Address) -> Vec<OverheardLine> {
+    pub fn lines(&self, at: &Address) -> Vec<OverheardLine> {
         let places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         places.get(at).into_iter().flatten().map(|(_, line)| line.clone()).collect()
     }

@@ -28,7 +28,7 @@ pub fn settle(store: &Connection, row: RowId, outcome: InboundOutcome) -> rusqli
 }
 
 /// Returns the side questions in progress without an outcome, oldest first.
-pub fn begun(store: &Connection) -> rusqlite::Result<Vec<WaitingMessage>> {
+pub fn in_progress(store: &Connection) -> rusqlite::Result<Vec<WaitingMessage>> {
     let mut rows = store.prepare_cached(
         "SELECT id, received, message, revision, channel, chat, thread FROM inbound
          WHERE state = 'in turn' AND turn IS NULL ORDER BY +id",

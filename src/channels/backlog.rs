@@ -12,7 +12,7 @@ use tokio::time::sleep;
 
 use super::ChannelError;
 use crate::bus::{PublishError, Publisher};
-use crate::channels::hear::{self, InboundEvent};
+use crate::channels::routing::{self, InboundEvent};
 use crate::types::message::{Address, MessageId};
 
 /// Pages that are read of one conversation in a round. The rest is read later, so that others get their
@@ -75,7 +75,7 @@ impl Backlog {
         self.lock().is_empty()
     }
 
-    pub fn places(&self) -> Vec<(Address, Unread)> {
+    pub fn entries(&self) -> Vec<(Address, Unread)> {
         self.lock().iter().map(|(at, unread)| (at.clone(), unread.clone())).collect()
     }
 
@@ -206,7 +206,7 @@ pub async fn read_round<P: HistoryPages>(pages: &P, pause: Duration) -> Result<(
     let mut waits = 0;
     // Channels first, then their threads: reading a channel may reveal more of them.
     for of_threads in [false, true] {
-        let places = pages.backlog().places();
+        let places = pages.backlog().entries();
         for (at, from) in places.into_iter().filter(|(at, _)| at.thread.is_some() == of_threads) {
             let rest = match read_pages(pages, &at, &from, &mut waits).await {
                 Ok(rest) => rest,
@@ -260,7 +260,7 @@ async fn read_pages<P: HistoryPages>(
         // There may be a thousand messages: let the link's own task run in between.
         tokio::task::yield_now().await;
         // In sequence, because the bot's participation in a thread may depend on the message before.
-        let result = hear::receive_one(pages.publisher(), event).await;
+        let result = routing::receive_one(pages.publisher(), event).await;
         result.map_err(|error| PageError::Link(error.into()))?;
     }
     Ok(next)

@@ -41,7 +41,7 @@ pub enum DenialKind {
     /// Not done. Another attempt may succeed.
     Later,
     /// It may have been done.
-    Perhaps,
+    MaybeDone,
     /// Permanent, for any request.
     Never,
     /// Permanent for this message. A call that changes nothing may be repeated.
@@ -49,25 +49,25 @@ pub enum DenialKind {
 }
 
 /// A row of a platform's table of refusals.
-pub struct DenialRow<Sign: 'static> {
+pub struct DenialRow<Pattern: 'static> {
     /// HTTP statuses that match. Empty matches any.
     pub statuses: &'static [u16],
-    /// Signs of which the refusal must show one. Empty matches any refusal.
-    pub signs: &'static [Sign],
+    /// Patterns of which the refusal must match one. Empty matches any refusal.
+    pub patterns: &'static [Pattern],
     pub kind: DenialKind,
-    /// An explanation for people. Empty if the platform's own text is used. `{said}` is replaced by that
+    /// An explanation for people. Empty if the platform's own text is used. `{error}` is replaced by that
     /// text.
     pub meaning: &'static str,
 }
 
 /// Creates a row. The name is short, so that a table stays readable.
-pub const fn row<Sign>(
+pub const fn row<Pattern>(
     statuses: &'static [u16],
-    signs: &'static [Sign],
+    patterns: &'static [Pattern],
     kind: DenialKind,
     meaning: &'static str,
-) -> DenialRow<Sign> {
-    DenialRow { statuses, signs, kind, meaning }
+) -> DenialRow<Pattern> {
+    DenialRow { statuses, patterns, kind, meaning }
 }
 
 /// A refusal of a call.
@@ -76,63 +76,64 @@ pub struct Denial<P> {
     /// The HTTP status, unless the answer had a code of its own.
     pub status: u16,
     /// The platform's own error text.
-    pub said: String,
+    pub error_text: String,
     /// The pause that the platform demands.
     pub after: Option<Duration>,
     /// An alternative explanation, if the answer may come from a server other than the platform's.
     pub ambiguity: Option<String>,
     /// Facts that only this platform reports.
-    pub own: P,
+    pub details: P,
 }
 
 /// The form in which a platform refuses requests.
 pub trait Platform: Sized + Default {
     /// Identifies a refusal besides its status: an error code of the platform, or a word.
-    type Sign: 'static;
+    type Pattern: 'static;
 
     /// The platform's name in error texts.
     const NAME: &'static str;
 
     /// The first matching row counts. A refusal that matches none is tried again.
-    const REFUSALS: &'static [DenialRow<Self::Sign>];
+    const REFUSALS: &'static [DenialRow<Self::Pattern>];
 
-    fn shows(denial: &Denial<Self>, sign: &Self::Sign) -> bool;
+    fn matches(denial: &Denial<Self>, pattern: &Self::Pattern) -> bool;
 
     /// Describes the refusal completely, for the log.
-    fn in_words(denial: &Denial<Self>) -> String {
+    fn describe(denial: &Denial<Self>) -> String {
         let (name, status) = (Self::NAME, denial.status);
-        match (&denial.ambiguity, denial.said.as_str()) {
+        match (&denial.ambiguity, denial.error_text.as_str()) {
             (Some(ambiguity), _) => format!("{name} answers with {ambiguity}"),
             (None, "") => format!("{name} answers with {status}"),
-            (None, said) => format!("{name} answers with {status}: {said}"),
+            (None, error) => format!("{name} answers with {status}: {error}"),
         }
     }
 
     /// Explains a refused message that the table has no text for.
     fn refusal(denial: &Denial<Self>) -> String {
         match denial.ambiguity {
-            Some(_) => Self::in_words(denial),
-            None => format!("{} refuses the message: {}", Self::NAME, denial.said),
+            Some(_) => Self::describe(denial),
+            None => format!("{} refuses the message: {}", Self::NAME, denial.error_text),
         }
     }
 
     /// Fills the placeholders in a row's text.
     fn explain(denial: &Denial<Self>, meaning: &str) -> String {
-        meaning.replace("{said}", &denial.said)
+        meaning.replace("{error}", &denial.error_text)
     }
 }
 
 impl<P: Platform> Denial<P> {
     /// Creates a refusal that has only a status.
-    pub fn bare(status: StatusCode) -> Self {
-        let said = status.canonical_reason().unwrap_or("an unknown status").to_owned();
-        Self { status: status.as_u16(), said, ..Self::default() }
+    pub fn from_status(status: StatusCode) -> Self {
+        let error_text = status.canonical_reason().unwrap_or("an unknown status").to_owned();
+        Self { status: status.as_u16(), error_text, ..Self::default() }
     }
 
-    fn row(&self) -> Option<&'static DenialRow<P::Sign>> {
+    fn row(&self) -> Option<&'static DenialRow<P::Pattern>> {
         P::REFUSALS.iter().find(|row| {
             (row.statuses.is_empty() || row.statuses.contains(&self.status))
-                && (row.signs.is_empty() || row.signs.iter().any(|sign| P::shows(self, sign)))
+                && (row.patterns.is_empty()
+                    || row.patterns.iter().any(|pattern| P::matches(self, pattern)))
         })
     }
 
@@ -147,7 +148,7 @@ impl<P: Platform> Denial<P> {
     /// Returns the error of a call that changes nothing visible.
     fn while_asking(self) -> ChannelError {
         match self.kind() {
-            DenialKind::Perhaps | DenialKind::Unsendable => self.unavailable(),
+            DenialKind::MaybeDone | DenialKind::Unsendable => self.unavailable(),
             _ => self.while_sending(),
         }
     }
@@ -156,15 +157,15 @@ impl<P: Platform> Denial<P> {
     pub(super) fn while_sending(self) -> ChannelError {
         match (self.kind(), self.meaning()) {
             (DenialKind::Closed, _) if self.ambiguity.is_some() => {
-                ChannelError::Closed(P::in_words(&self))
+                ChannelError::Closed(P::describe(&self))
             }
             (DenialKind::Closed, meaning) => ChannelError::Closed(P::explain(&self, meaning)),
-            (DenialKind::Perhaps, _) => ChannelError::Ambiguous(P::in_words(&self)),
+            (DenialKind::MaybeDone, _) => ChannelError::Ambiguous(P::describe(&self)),
             (DenialKind::Never | DenialKind::Unsendable, "") => {
                 ChannelError::Refused(P::refusal(&self))
             }
             (DenialKind::Never | DenialKind::Unsendable, meaning) => {
-                ChannelError::Refused(format!("{meaning} ({})", self.said))
+                ChannelError::Refused(format!("{meaning} ({})", self.error_text))
             }
             (DenialKind::Limited | DenialKind::Later, _) => self.unavailable(),
         }
@@ -174,7 +175,7 @@ impl<P: Platform> Denial<P> {
         let reason = match (self.kind(), self.meaning()) {
             (DenialKind::Limited, _) => format!("{} limits the rate of requests", P::NAME),
             (DenialKind::Later, meaning) if !meaning.is_empty() => P::explain(&self, meaning),
-            _ => P::in_words(&self),
+            _ => P::describe(&self),
         };
         ChannelError::Unavailable { after: self.after, reason }
     }
@@ -241,7 +242,7 @@ impl ApiClient {
 
     pub(super) async fn send<P>(&self, request: RequestBuilder) -> Result<Response, CallError<P>> {
         request.send().await.map_err(|error| {
-            let reason = in_words(&error);
+            let reason = describe_error(&error);
             if error.is_connect() {
                 CallError::NotSent(self.with_address(reason))
             } else if error.is_builder() {
@@ -278,7 +279,7 @@ impl ApiClient {
 }
 
 /// Reads the whole body of a response. If the body of a refusal is lost on the way, it counts as empty.
-pub(super) async fn whole<P>(response: Response) -> Result<Vec<u8>, CallError<P>> {
+pub(super) async fn read_whole<P>(response: Response) -> Result<Vec<u8>, CallError<P>> {
     let succeeded = response.status().is_success();
     match read_limited(response).await {
         Err(reason) if succeeded => Err(CallError::Unreadable(reason)),
@@ -292,12 +293,12 @@ async fn read_limited(mut response: Response) -> Result<Vec<u8>, String> {
         BodyEnd::Whole => Ok(bytes),
         BodyEnd::TooLong => Err(format!("the answer is longer than {RESPONSE_BYTES_MAX} bytes")),
         BodyEnd::Late => Err("no answer in time".to_owned()),
-        BodyEnd::Lost(error) => Err(in_words(&error)),
+        BodyEnd::Lost(error) => Err(describe_error(&error)),
     }
 }
 
 /// Describes the error with its innermost cause, without the URL, which may contain a token.
-pub(super) fn in_words(error: &reqwest::Error) -> String {
+pub(super) fn describe_error(error: &reqwest::Error) -> String {
     let summary = if error.is_timeout() {
         "no answer in time"
     } else if error.is_connect() {

@@ -12,7 +12,7 @@ use crate::types::message::{Attachment, Body, Content, MediaKind, Outbound, Ques
 use crate::workspace::{FileError, Workspace, WorkspacePath};
 
 /// Splits a message into the bodies to send, each within the limits. The result is never empty.
-pub fn cut(message: &Outbound, limits: &PlatformLimits) -> Vec<Body> {
+pub fn split_message(message: &Outbound, limits: &PlatformLimits) -> Vec<Body> {
     match &message.body {
         Body::Text(whole) => cut_text(TextFormat::Markup, whole, limits),
         Body::Printed(whole) => cut_text(TextFormat::Printed, whole, limits),
@@ -95,7 +95,7 @@ fn cut_text(format: TextFormat, whole: &str, limits: &PlatformLimits) -> Vec<Bod
 
 /// Returns the replacement for a file that cannot be sent: its caption, and the reason. For a long answer
 /// as a file, the rest of it as messages.
-pub fn instead_of(file: &Attachment, reason: &str, limits: &PlatformLimits) -> Vec<Body> {
+pub fn replacement_for(file: &Attachment, reason: &str, limits: &PlatformLimits) -> Vec<Body> {
     let no_files = PlatformLimits { file_max: 0, ..*limits };
     match &file.content {
         // The first part of an answer was sent before the file.
@@ -124,20 +124,20 @@ fn render(format: TextFormat, whole: &str, max: usize, limits: &PlatformLimits) 
 
 /// The reason why a file has no content to send.
 #[derive(Debug, PartialEq, Eq)]
-pub enum NoContent {
-    /// Permanent.
-    Gone(String),
-    /// Temporary: the machine lacks a resource.
-    NotNow(String),
+pub enum ContentError {
+    /// The file will never be there.
+    Permanent(String),
+    /// The machine lacks a resource.
+    Temporary(String),
 }
 
-impl From<FileError> for NoContent {
+impl From<FileError> for ContentError {
     fn from(error: FileError) -> Self {
         match error {
             FileError::Io { ref cause, .. } if is_temporary(cause) => {
-                Self::NotNow(error.to_string())
+                Self::Temporary(error.to_string())
             }
-            _ => Self::Gone(error.to_string()),
+            _ => Self::Permanent(error.to_string()),
         }
     }
 }
@@ -165,25 +165,25 @@ pub fn open(
     file: &Attachment,
     workspace: &Workspace,
     limits: &PlatformLimits,
-) -> Result<FileContent, NoContent> {
+) -> Result<FileContent, ContentError> {
     let (content, length) = match &file.content {
         Content::Workspace(path) | Content::Copy { copy: path, .. } => {
             let path = path.parse::<WorkspacePath>();
-            let path = path.map_err(|error| NoContent::Gone(error.to_string()))?;
+            let path = path.map_err(|error| ContentError::Permanent(error.to_string()))?;
             let file = workspace.open_exactly(&path)?;
             file.check_single_name()?;
             file.into_file()
         }
         Content::Text(text) => {
             let content = create_unlinked(text).map_err(|error| match is_temporary(&error) {
-                true => NoContent::NotNow(error.to_string()),
-                false => NoContent::Gone(error.to_string()),
+                true => ContentError::Temporary(error.to_string()),
+                false => ContentError::Permanent(error.to_string()),
             })?;
             (content, u64::try_from(text.len()).unwrap_or(u64::MAX))
         }
     };
     if length > limits.file_max {
-        return Err(NoContent::Gone(replies::file_over_limit(&file.name, limits.file_max)));
+        return Err(ContentError::Permanent(replies::file_over_limit(&file.name, limits.file_max)));
     }
     Ok(FileContent { name: file.name.clone(), kind: file.kind, length, file: content })
 }

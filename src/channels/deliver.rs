@@ -4,11 +4,11 @@
 
 mod arrivals;
 mod ending;
-pub mod patience;
+pub mod retry;
 mod progress;
 mod question;
 mod reachable;
-mod set_back;
+mod clock_reading;
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -22,12 +22,12 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-pub use self::set_back::ClockReading;
+pub use self::clock_reading::ClockReading;
 use super::supervise::AFTER_MAX;
 use super::{Channel, ChannelError, SendLookup, Sent};
 use crate::bus::outbox::{self, Chunk, Delivery, DeliveryLoss, Lane, NextOfChat};
 use crate::bus::{Bus, Link};
-use crate::channels::chunking::{self, NoContent};
+use crate::channels::chunking::{self, ContentError};
 use crate::replies;
 use crate::secret::Redactor;
 use crate::store::{Store, StoreError, Sync};
@@ -35,8 +35,8 @@ use crate::types::event::{Event, EventKind, Events};
 use crate::types::message::{Attachment, Body, ChannelName, DeliveryId, Outbound};
 use crate::workspace::Workspace;
 pub use arrivals::Arrivals;
-use patience::{FailedAttempt, FailureVerdict};
 pub use progress::DeliveryProgress;
+use retry::{FailedAttempt, FailureVerdict};
 
 /// Maximum number of parallel deliveries. A chat that hangs delays no other, until so many hang that the
 /// platform itself must be stuck.
@@ -81,14 +81,14 @@ pub async fn run(queue: DeliveryQueue, stop: CancellationToken) {
     let mut woken = queue.bus.outbox.watch();
     let mut sends: JoinSet<Lane> = JoinSet::new();
     let mut busy: HashSet<Lane> = HashSet::new();
-    let mut set_back = ClockReading::at_start(&queue).await;
+    let mut clock_reading = ClockReading::at_start(&queue).await;
     let mut link = queue.link.watch();
-    let mut ups = 0;
+    let mut connects = 0;
     loop {
         woken.mark_unchanged();
-        set_back.follow(&queue).await;
-        let ups_now = link.borrow_and_update().ups;
-        ups = queue.hasten_after_outage(ups_now, ups).await;
+        clock_reading.follow(&queue).await;
+        let connects_now = link.borrow_and_update().connects;
+        connects = queue.retry_after_outage(connects_now, connects).await;
         let wait = match queue.begin_due(&mut sends, &mut busy).await {
             Ok(wait) => wait,
             Err(error) => {
@@ -96,7 +96,7 @@ pub async fn run(queue: DeliveryQueue, stop: CancellationToken) {
                 Some(STORE_PAUSE)
             }
         };
-        queue.progress.rounds.up();
+        queue.progress.rounds.notify();
         if stop.is_cancelled() && sends.is_empty() {
             return;
         }
@@ -195,7 +195,7 @@ impl DeliveryQueue {
             }
         }
         // A failed delivery may have queued a message to the owner on another channel.
-        self.bus.outbox.up();
+        self.bus.outbox.notify();
         Ok(())
     }
 }
@@ -227,7 +227,7 @@ enum AfterChunk {
 
 fn cut(channel: &dyn Channel, message: &Outbound) -> Vec<Chunk> {
     (0..)
-        .zip(chunking::cut(message, &channel.limits()))
+        .zip(chunking::split_message(message, &channel.limits()))
         .map(|(seq, body)| Chunk { seq, body, sending_since: None, ambiguous_sends: 0 })
         .collect()
 }
@@ -244,11 +244,11 @@ struct Deliverer<'a> {
 
 impl Deliverer<'_> {
     async fn deliver_chunk(&self, chunk: &Chunk) -> Result<AfterChunk, StoreError> {
-        if patience::is_too_old(self.delivery, Utc::now()) {
+        if retry::is_too_old(self.delivery, Utc::now()) {
             return self.dead(DeliveryLoss::GivenUp, "it could not be delivered for a week").await;
         }
         let message = self.message(chunk, chunk.ambiguous_sends > 0);
-        let (mut is_ambiguous, mut is_reachable) = (false, self.link_is_heard());
+        let (mut is_ambiguous, mut is_reachable) = (false, self.has_link_received());
         if let Some(since) = chunk.sending_since {
             match self.find(&message, since).await {
                 Ok(SendLookup::Sent(sent)) => return self.record_sent(chunk, sent.id).await,
@@ -257,20 +257,20 @@ impl Deliverer<'_> {
                 // Editing a draft twice has the same result as editing it once.
                 Ok(SendLookup::Unknowable) if message.replaces.is_some() => {}
                 Ok(SendLookup::Unknowable)
-                    if patience::is_ambiguous_for_ever(chunk, self.delivery.failures) =>
+                    if retry::is_ambiguous_for_ever(chunk, self.delivery.failures) =>
                 {
                     return self.give_up(chunk, "nobody can say whether it arrived").await;
                 }
                 Ok(SendLookup::Unknowable) if self.waits_for_arrivals(chunk) => {
                     let reason = "nobody can say whether it arrived".to_owned();
-                    if self.fails_while_heard(is_reachable) >= patience::HEARD_MIN {
+                    if self.note_failure(is_reachable) >= retry::REACHABLE_FAILURES_MIN {
                         return self.give_up(chunk, &reason).await;
                     }
                     return self.retry_later(chunk, ChunkFailure::Unknown, AFTER_MAX, reason).await;
                 }
                 Ok(SendLookup::Unknowable) => is_ambiguous = true,
                 Err(reason) => {
-                    let pause = patience::pause_after_failure(self.delivery.attempts, None);
+                    let pause = retry::pause_after_failure(self.delivery.attempts, None);
                     return self.retry_later(chunk, ChunkFailure::Unknown, pause, reason).await;
                 }
             }
@@ -282,17 +282,18 @@ impl Deliverer<'_> {
     /// of the channel arrives.
     fn waits_for_arrivals(&self, chunk: &Chunk) -> bool {
         let failed = self.delivery.failures.map(|failures| failures.last);
-        chunk.ambiguous_sends + 1 >= patience::COPIES_MAX && self.queue.arrivals.last() <= failed
+        chunk.ambiguous_sends + 1 >= retry::COPIES_MAX && self.queue.arrivals.last() <= failed
     }
 
     async fn send(&self, chunk: &Chunk, prior: PriorSends) -> Result<AfterChunk, StoreError> {
-        let (is_ambiguous, ups) = (prior.is_ambiguous, self.queue.link.state().ups);
+        let (is_ambiguous, connects) = (prior.is_ambiguous, self.queue.link.state().connects);
         let (id, seq) = (self.delivery.message.id, chunk.seq);
         let overtakes = self.delivery.message.overtakes;
         let new_chunks = (!self.is_cut && seq == 0).then(|| self.delivery.chunks.clone());
         let begin_sending = move |store: &_| {
-            new_chunks.map_or(Ok(()), |chunks| outbox::cut(store, id, &chunks, overtakes))?;
-            outbox::sending(store, id, seq, is_ambiguous)
+            new_chunks
+                .map_or(Ok(()), |chunks| outbox::store_chunks(store, id, &chunks, overtakes))?;
+            outbox::mark_sending(store, id, seq, is_ambiguous)
         };
         self.store.write("sending", Sync::Now, begin_sending).await?;
         let message = self.message(chunk, is_ambiguous || chunk.ambiguous_sends > 0);
@@ -307,9 +308,9 @@ impl Deliverer<'_> {
             Ok(Err(ChannelError::Unavailable { after, reason })) => {
                 let attempts = self.delivery.attempts;
                 // The link came up after this attempt began, so its failure has an outdated reason.
-                let is_outdated = self.queue.link.state().ups != ups;
+                let is_outdated = self.queue.link.state().connects != connects;
                 let attempts = if is_outdated { 0 } else { attempts };
-                let pause = patience::pause_after_failure(attempts, after.map(patience::bounded));
+                let pause = retry::pause_after_failure(attempts, after.map(retry::bounded));
                 self.retry_later(chunk, ChunkFailure::NotSent, pause, reason).await
             }
             Ok(Err(ChannelError::Closed(reason))) => {
@@ -317,7 +318,7 @@ impl Deliverer<'_> {
             }
             Ok(Err(ChannelError::DraftGone)) => self.forget_draft(chunk).await,
             Ok(Err(ChannelError::Refused(reason))) => match &chunk.body {
-                Body::File(file) => self.do_without(chunk, file, &reason).await,
+                Body::File(file) => self.replace_file(chunk, file, &reason).await,
                 Body::Text(_) | Body::Choice(_) | Body::Printed(_) => {
                     self.dead(DeliveryLoss::Refused, &reason).await
                 }
@@ -335,8 +336,8 @@ impl Deliverer<'_> {
         let open = move |workspace: &Workspace| chunking::open(&attachment, workspace, &limits);
         match self.queue.workspace.off_thread(open).await {
             Ok(content) => self.channel.upload(message, content).await,
-            Err(NoContent::NotNow(reason)) => Err(ChannelError::unavailable(reason)),
-            Err(NoContent::Gone(reason)) => Err(ChannelError::Refused(reason)),
+            Err(ContentError::Temporary(reason)) => Err(ChannelError::unavailable(reason)),
+            Err(ContentError::Permanent(reason)) => Err(ChannelError::Refused(reason)),
         }
     }
 
@@ -348,13 +349,13 @@ impl Deliverer<'_> {
         prior: PriorSends,
         reason: String,
     ) -> Result<AfterChunk, StoreError> {
-        let failures = self.fails_while_heard(prior.is_reachable);
-        if failures >= patience::UPLOADS_MAX && matches!(chunk.body, Body::File(_)) {
+        let failures = self.note_failure(prior.is_reachable);
+        if failures >= retry::UPLOADS_MAX && matches!(chunk.body, Body::File(_)) {
             return self.give_up(chunk, &reason).await;
         }
         let least = self.channel.limits().ambiguity_pause;
         let ambiguous_sends = chunk.ambiguous_sends + u32::from(prior.is_ambiguous);
-        let pause = patience::ambiguity_pause(least, self.delivery.attempts, ambiguous_sends);
+        let pause = retry::ambiguity_pause(least, self.delivery.attempts, ambiguous_sends);
         self.retry_later(chunk, ChunkFailure::Unknown, pause, reason).await
     }
 
@@ -378,9 +379,9 @@ impl Deliverer<'_> {
         let (id, chunk) = (delivery.message.id, chunk.clone());
         let record_failure = move |store: &_| {
             if failed_as == ChunkFailure::NotSent {
-                outbox::not_sent(store, id, &chunk)?;
+                outbox::mark_not_sent(store, id, &chunk)?;
             }
-            outbox::fails(store, id, &failure)
+            outbox::record_failure(store, id, &failure)
         };
         self.store.write("not sent", Sync::Later, record_failure).await?;
         Ok(AfterChunk::Leave)
@@ -389,7 +390,7 @@ impl Deliverer<'_> {
     /// Returns the chunk as a message of its own. The first chunk replies, and replaces a draft.
     fn message(&self, chunk: &Chunk, marked: bool) -> Outbound {
         let mut message = self.delivery.message.clone();
-        (message.body, message.part) = (chunk.body.clone(), chunk.seq);
+        (message.body, message.chunk_index) = (chunk.body.clone(), chunk.seq);
         if marked {
             let text = message.body.text_mut();
             *text = replies::perhaps_repeated(text);
@@ -420,8 +421,8 @@ impl Deliverer<'_> {
         self.queue.arrivals.forget(id);
         let channel = self.queue.name.clone();
         let sent = move |store: &_| {
-            outbox::sent(store, id, seq, platform_id.as_ref())?;
-            if was_away { outbox::hasten_failing(store, &channel) } else { Ok(()) }
+            outbox::mark_sent(store, id, seq, platform_id.as_ref())?;
+            if was_away { outbox::retry_failing_now(store, &channel) } else { Ok(()) }
         };
         self.store.write("sent", Sync::Later, sent).await?;
         self.emit(|| EventKind::Delivered { delivery: id, part: seq });

@@ -72,7 +72,7 @@ pub struct Discord {
     threads: Threads,
     me: OnceCell<DiscordIdentity>,
     /// Set once our commands are registered.
-    told_commands: OnceCell<()>,
+    registered_commands: OnceCell<()>,
     addresses: Addresses,
     /// The position for the next link. A mutex, because the next listener takes it over from one that was
     /// dropped. Locked only briefly.
@@ -91,7 +91,7 @@ impl Discord {
             deadlines,
             threads: config.threads,
             me: OnceCell::new(),
-            told_commands: OnceCell::new(),
+            registered_commands: OnceCell::new(),
             addresses: Addresses::default(),
             progress: Mutex::default(),
             backlog: Backlog::default(),
@@ -132,7 +132,7 @@ impl Channel for Discord {
     }
 
     async fn probe(&self) -> Result<ChannelProbe, ChannelError> {
-        self.ask_who_we_are().await
+        self.probe_account().await
     }
 
     async fn listen(&self, publisher: &Publisher) -> Result<(), ChannelError> {
@@ -166,7 +166,7 @@ impl Channel for Discord {
 
     async fn hint(&self, to: &Address, hint: Hint) -> Result<(), ChannelError> {
         match hint {
-            Hint::Typing => self.type_in(to).await,
+            Hint::Typing => self.show_typing(to).await,
             Hint::React { message, with } => self.react(to, &message, with).await,
             Hint::Erase(draft) => self.erase(to, &draft).await,
             Hint::Draft(_) => Ok(()),

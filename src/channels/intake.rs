@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Channel, ChannelError, MediaSink};
 use crate::bus::journal::{RowId, WaitingMessage};
 use crate::bus::{self, journal};
-use crate::bus::{Bus, Received};
+use crate::bus::{Bus, IntakeState};
 use crate::documents::DocumentReader;
 use crate::memory::attachments::{self, AttachmentLimits, NewAttachment};
 use crate::memory::file_scope;
@@ -210,10 +210,10 @@ impl Fetcher {
             }
         };
         match received {
-            Received::Ready | Received::Partly => self.expire().await,
-            Received::Withdrawn => self.drop_files(files).await,
+            IntakeState::Ready | IntakeState::Partly => self.expire().await,
+            IntakeState::Withdrawn => self.drop_files(files).await,
         }
-        self.bus.inbox.up();
+        self.bus.inbox.notify();
         id
     }
 
@@ -222,11 +222,11 @@ impl Fetcher {
         row: &WaitingMessage,
         files: Vec<MediaRef>,
         records: Vec<NewAttachment>,
-    ) -> Result<Received, StoreError> {
+    ) -> Result<IntakeState, StoreError> {
         let key = row.inbound.key.clone();
         let receive = move |store: &_| {
-            let received = bus::receive(store, &key, &files)?;
-            if received != Received::Withdrawn {
+            let received = bus::record_files(store, &key, &files)?;
+            if received != IntakeState::Withdrawn {
                 records.iter().try_for_each(|record| attachments::put(store, record))?;
             }
             Ok(received)

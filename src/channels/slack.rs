@@ -9,7 +9,7 @@ mod failure;
 mod files;
 pub mod inbound;
 pub mod interaction;
-mod looking;
+mod history;
 pub mod manifest;
 mod mrkdwn;
 mod names;
@@ -218,7 +218,7 @@ impl Channel for Slack {
     }
 
     async fn probe(&self) -> Result<ChannelProbe, ChannelError> {
-        self.ask_who_we_are().await
+        self.probe_account().await
     }
 
     async fn listen(&self, publisher: &Publisher) -> Result<(), ChannelError> {
@@ -265,7 +265,7 @@ impl Channel for Slack {
         before: Option<&MessageId>,
         max: usize,
     ) -> Result<Vec<OverheardLine>, ChannelError> {
-        self.look_back(at, before, max).await
+        self.read_before(at, before, max).await
     }
 
     async fn hint(&self, to: &Address, hint: Hint) -> Result<(), ChannelError> {

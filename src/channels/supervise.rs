@@ -72,7 +72,7 @@ async fn keep_listening(
         let mut listening = pin!(AssertUnwindSafe(channel.listen(publisher)).catch_unwind());
         let result = tokio::select! {
             result = &mut listening => result,
-            () = link.holds(SETTLED) => {
+            () = link.wait_until_steady(SETTLED) => {
                 log.up(&link.state().about);
                 listening.await
             }
@@ -215,7 +215,7 @@ async fn send_notices(channel: &dyn Channel, mut rejected: Rejected) {
         let body = Body::Text(replies::STORE_FAILED.to_owned());
         let notice = Outbound {
             id: DeliveryId(0),
-            part: 0,
+            chunk_index: 0,
             to,
             reply_to: None,
             overtakes: false,

@@ -8,7 +8,7 @@ pub mod offset;
 mod outgoing;
 mod polling;
 mod probe;
-pub mod rival;
+pub mod poll_conflict;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -31,8 +31,8 @@ use crate::types::message::{Address, Hint, MediaRef, Outbound};
 
 use call::{TelegramApi, TelegramCallError};
 use inbound::TelegramIdentity;
+use poll_conflict::PollConflicts;
 use polling::Albums;
-use rival::Rivalry;
 
 /// Maximum length of a text, in UTF-16 units (Bot API, sendMessage).
 const TEXT_MAX: usize = 4096;
@@ -111,7 +111,7 @@ pub struct Telegram {
     /// The albums that addressed the bot. A mutex for the same reason.
     albums: Mutex<Albums>,
     /// Polls and conflicts. A mutex for the same reason.
-    rivalry: Mutex<Rivalry>,
+    poll_conflicts: Mutex<PollConflicts>,
 }
 
 impl Telegram {
@@ -126,7 +126,7 @@ impl Telegram {
             me: Mutex::default(),
             has_commands: AtomicBool::new(false),
             albums: Mutex::default(),
-            rivalry: Mutex::default(),
+            poll_conflicts: Mutex::default(),
         })
     }
 
@@ -196,7 +196,7 @@ impl Channel for Telegram {
     }
 
     async fn probe(&self) -> Result<ChannelProbe, ChannelError> {
-        self.ask_who_we_are().await
+        self.probe_account().await
     }
 
     async fn listen(&self, publisher: &Publisher) -> Result<(), ChannelError> {
@@ -204,7 +204,7 @@ impl Channel for Telegram {
     }
 
     async fn send(&self, message: &Outbound) -> Result<Sent, ChannelError> {
-        self.say(message).await
+        self.send_text(message).await
     }
 
     async fn upload(&self, message: &Outbound, file: FileContent) -> Result<Sent, ChannelError> {

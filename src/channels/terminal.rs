@@ -88,7 +88,7 @@ impl Terminal {
     }
 
     /// Submits a typed line. Returns its key once it is stored, or none if it could not be.
-    pub async fn say(&self, chat: &ChatId, content: InboundContent) -> Option<DedupKey> {
+    pub async fn submit(&self, chat: &ChatId, content: InboundContent) -> Option<DedupKey> {
         let key = DedupKey::from(format!("{}:{}", self.name, random_hex::<16>()));
         let (stored, was_stored) = oneshot::channel();
         let line = TypedLine { chat: chat.clone(), key: key.clone(), content, stored };

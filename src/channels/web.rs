@@ -24,7 +24,7 @@ use crate::types::message::{
 };
 pub use entrance::{SignInLink, WebEntrance};
 use files::Files;
-use logins::Codes;
+use logins::SignInCodes;
 
 /// Maximum length of a message, in characters. A longer one is split.
 const TEXT_CHARS_MAX: usize = 1_000_000;
@@ -46,11 +46,11 @@ const TYPING_EVERY: Duration = Duration::from_secs(5);
 
 /// A notification for the pages of a chat.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Sign {
+pub enum PageNotice {
     /// There are messages to read.
-    News,
+    NewMessages,
     /// There are messages to read in another session of the person.
-    Elsewhere,
+    NewElsewhere,
     /// The answer so far.
     Draft(String),
     Typing,
@@ -67,11 +67,11 @@ pub struct Web {
     posts: mpsc::Sender<Submission>,
     /// Locked by `listen` for as long as it runs.
     posted: tokio::sync::Mutex<mpsc::Receiver<Submission>>,
-    pages: Listeners<Sign>,
+    pages: Listeners<PageNotice>,
     /// Changes when a sign-in has ended.
     ended_logins: watch::Sender<()>,
     /// The links with which people sign in.
-    pub codes: Codes,
+    pub codes: SignInCodes,
     pub files: Files,
 }
 
@@ -85,7 +85,7 @@ impl Web {
             posted: tokio::sync::Mutex::new(posted),
             pages: Listeners::new(BEHIND_MAX),
             ended_logins: watch::Sender::new(()),
-            codes: Codes::default(),
+            codes: SignInCodes::default(),
             files: Files::new(folder),
         }
     }
@@ -101,7 +101,7 @@ impl Web {
     }
 
     /// Attaches a page to a chat. It is detached when the receiver is dropped.
-    pub fn attach(&self, chat: &ChatId) -> mpsc::Receiver<Sign> {
+    pub fn attach(&self, chat: &ChatId) -> mpsc::Receiver<PageNotice> {
         self.pages.attach(chat)
     }
 
@@ -132,26 +132,26 @@ impl Web {
 
     /// Notifies the pages of a chat, and those of other sessions of its person, of messages.
     fn announce_messages(&self, chat: &ChatId) {
-        self.send_to_pages(chat, &Sign::News);
+        self.send_to_pages(chat, &PageNotice::NewMessages);
         let Some((person, session)) = chat.as_str().split_once('/') else { return };
-        if session.starts_with(feed::ONCE) {
+        if session.starts_with(feed::SINGLE_REQUEST_PREFIX) {
             return;
         }
         let others = self.pages.of_others(&format!("{person}/"), chat);
-        others.iter().for_each(|page| send_sign(page, &Sign::Elsewhere));
+        others.iter().for_each(|page| send_notice(page, &PageNotice::NewElsewhere));
     }
 
-    /// Sends a sign to the pages of a chat. A page that is behind misses drafts, and finds the messages later.
-    fn send_to_pages(&self, chat: &ChatId, sign: &Sign) {
-        self.pages.of(chat).iter().for_each(|page| send_sign(page, sign));
+    /// Sends a notice to the pages of a chat. A page that is behind misses drafts, and finds the messages later.
+    fn send_to_pages(&self, chat: &ChatId, notice: &PageNotice) {
+        self.pages.of(chat).iter().for_each(|page| send_notice(page, notice));
     }
 }
 
-/// Sends a sign to a page. A page that is behind misses all but the news of its own chat.
-fn send_sign(page: &mpsc::Sender<Sign>, sign: &Sign) {
+/// Sends a notice to a page. A page that is behind misses all but the news of its own chat.
+fn send_notice(page: &mpsc::Sender<PageNotice>, notice: &PageNotice) {
     // A full queue holds news, after which the page reads the store.
-    if *sign == Sign::News || page.capacity() > BEHIND_MAX / 2 {
-        page.try_send(sign.clone()).ok();
+    if *notice == PageNotice::NewMessages || page.capacity() > BEHIND_MAX / 2 {
+        page.try_send(notice.clone()).ok();
     }
 }
 
@@ -204,9 +204,12 @@ impl Channel for Web {
         match hint {
             // A trailing backslash may be half of an escape.
             Hint::Draft(text) => {
-                self.send_to_pages(&to.chat, &Sign::Draft(text.trim_end_matches('\\').to_owned()));
+                self.send_to_pages(
+                    &to.chat,
+                    &PageNotice::Draft(text.trim_end_matches('\\').to_owned()),
+                );
             }
-            Hint::Typing => self.send_to_pages(&to.chat, &Sign::Typing),
+            Hint::Typing => self.send_to_pages(&to.chat, &PageNotice::Typing),
             Hint::Erase(_) | Hint::React { .. } => {}
         }
         Ok(())

@@ -29,7 +29,7 @@ use crate::control::{
     self, ChatLine, ControlRequest, ControlServer, MESSAGE_BYTES_MAX, Response, Status,
 };
 use crate::conversation::actions::{self, Action, ActionReader, ActionScope};
-use crate::conversation::ledger::breakdown::usage_words;
+use crate::conversation::ledger::breakdown::describe_usage;
 use crate::people::persons::PersonAccount;
 use crate::people::{self, LOCAL, People};
 use crate::provider::rehearsal;
@@ -97,7 +97,9 @@ pub(super) fn message_to_say(option: Option<String>) -> anyhow::Result<Option<Ch
 pub(super) async fn actions(home: &Path, limit: usize) -> anyhow::Result<Vec<Action>> {
     if connect(home).await?.is_none() {
         let limit = limit.clamp(1, control::ACTIONS_MAX);
-        return Ok(store::peek(home, |store| listed_actions(store, limit))?.unwrap_or_default());
+        return Ok(
+            store::read_offline(home, |store| listed_actions(store, limit))?.unwrap_or_default()
+        );
     }
     match ask(home, &ControlRequest::Actions { limit }).await? {
         Response::Actions(actions) => Ok(actions),
@@ -254,8 +256,8 @@ fn is_answered_as_in_chat(request: &ControlRequest) -> bool {
 pub(super) async fn usage(home: &Path, zone: Tz) -> anyhow::Result<String> {
     if connect(home).await?.is_none() {
         let midnight = schedule::midnight(Utc::now(), zone);
-        let read = |store: &_| usage_words(store, midnight, zone);
-        let words = store::peek(home, read)?.context(NOTHING_RAN)?;
+        let read = |store: &_| describe_usage(store, midnight, zone);
+        let words = store::read_offline(home, read)?.context(NOTHING_RAN)?;
         return Ok(unescaped(&words));
     }
     match ask(home, &ControlRequest::Usage).await? {
@@ -269,7 +271,7 @@ pub(super) async fn listing(home: &Path, what: Listing, zone: Tz) -> anyhow::Res
     if connect(home).await?.is_none() {
         let nobody = People::default();
         let read = |store: &_| listing::read(store, &nobody, what, zone);
-        return store::peek(home, read)?.context(NOTHING_RAN);
+        return store::read_offline(home, read)?.context(NOTHING_RAN);
     }
     match ask(home, &ControlRequest::Listing { what }).await? {
         Response::Listing(listed) => Ok(listed),

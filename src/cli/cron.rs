@@ -19,15 +19,15 @@ use crate::types::message::{Address, ChatKind, Sender};
 
 #[derive(Subcommand)]
 pub(super) enum Cron {
-    #[command(name = JobVerb::List.name(), about = JobVerb::List.about())]
+    #[command(name = JobVerb::List.name(), about = JobVerb::List.description())]
     List {
         /// As JSON
         #[arg(long)]
         json: bool,
     },
-    #[command(name = JobVerb::Add.name(), about = JobVerb::Add.about())]
+    #[command(name = JobVerb::Add.name(), about = JobVerb::Add.description())]
     Add(Add),
-    #[command(name = JobVerb::Edit.name(), about = JobVerb::Edit.about())]
+    #[command(name = JobVerb::Edit.name(), about = JobVerb::Edit.description())]
     Edit {
         /// The number of the job, as `list` shows it
         id: i64,
@@ -65,7 +65,7 @@ impl Subcommand for OneJob {
             let id =
                 Arg::new("id").value_name("ID").required(true).value_parser(value_parser!(i64));
             let others = verb.names().iter().skip(1).copied();
-            Command::new(verb.name()).about(verb.about()).aliases(others).arg(id)
+            Command::new(verb.name()).about(verb.description()).aliases(others).arg(id)
         }))
     }
 
@@ -231,7 +231,7 @@ pub(super) async fn handle(on: &Invocation, cron: Cron) -> anyhow::Result<()> {
         let plain = |words: String| anyhow::Error::msg(unescaped(&words));
         let order = wanted.read(asker, now, zone).map_err(plain)?;
         let look = |store: &_| schedule::handle(store, &JobScope::All, order, now, zone);
-        let found = store::peek(home, look)?.context(chat::NOTHING_RAN)?;
+        let found = store::read_offline(home, look)?.context(chat::NOTHING_RAN)?;
         print::line(&unescaped(&found.map_err(plain)?));
         return Ok(());
     }

@@ -77,7 +77,7 @@ fn check_here(
     findings.push(machine::check_disk(home));
     findings.push(wear::check_wear(home, Path::new("/sys")));
     // A store that is locked would be waited for once more.
-    let newest = store.is_readable.then(|| store::look(home, schedule::newest).flatten());
+    let newest = store.is_readable.then(|| store::try_read(home, schedule::newest).flatten());
     let now = Utc::now();
     findings.push(machine::clock_finding(now, newest.flatten()));
     findings.push(machine::check_kernel());
@@ -140,7 +140,9 @@ fn shell_finding(home: &Path, config: &Config, status: Option<&Status>) -> Findi
     }
     let (state, by) = match status {
         Some(status) => (status.shell.clone(), "as the daemon that runs found it: "),
-        None => (shell::standing_in(&config.exec, &home.join("workspace")), "as tried from here: "),
+        None => {
+            (shell::check_sandbox_in(&config.exec, &home.join("workspace")), "as tried from here: ")
+        }
     };
     let words = format!("{by}{}", state.words());
     match state {

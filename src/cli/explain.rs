@@ -75,7 +75,7 @@ impl Explain {
             chat_kind,
             at: &self.at,
             owner: &owner,
-            came_here: &[],
+            arrived_here: &[],
             channels: None,
             zone: Tz::UTC,
         };
@@ -156,7 +156,7 @@ impl Explain {
             },
             Decision::Deny(why) => CallVerdict::deny(format!(
                 "{tool} is refused, because {why}. What works: {}.",
-                why.way()
+                why.alternative()
             )),
         })
     }

@@ -18,9 +18,9 @@ use serde_json::{Value, json};
 use super::invocation::Invocation;
 use super::print::{self, ResultForm};
 use super::progress::ProgressLine;
+use crate::atomic_file;
 use crate::replies;
 use crate::types::commands::CommandId;
-use crate::whole_file;
 use crate::workspace::WorkspacePath;
 use formats::{ImportedJob, OtherSession, read_jobs, read_session};
 
@@ -123,7 +123,7 @@ pub(super) fn import(
         let left_out: String = left_out.iter().map(|line| format!("\n- {line}")).collect();
         bail!("found no data of {} in {}{left_out}", bot.name(), path.display());
     }
-    whole_file::give_to_owner(&on.home, &on.home.join("downloads"))
+    atomic_file::give_to_owner(&on.home, &on.home.join("downloads"))
         .context("cannot give the files to the account of the home")?;
     let Import { report, progress, .. } = import;
     drop(progress);
@@ -324,7 +324,7 @@ impl Import {
         let write = || -> io::Result<()> {
             let folder = file.parent().unwrap_or(&self.into);
             DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-            whole_file::replace(&file, content, whole_file::PRIVATE)
+            atomic_file::replace(&file, content, atomic_file::PRIVATE)
         };
         write().with_context(|| format!("cannot write {}", file.display()))?;
         Ok(Some(name))

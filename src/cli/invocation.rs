@@ -92,7 +92,7 @@ fn keep_to_ourselves() {
 
 /// Returns what will work, but perhaps not as meant.
 pub(super) fn warnings(config: &Config, home: &Path) -> Vec<String> {
-    let paired = store::look(home, people::paired).unwrap_or_default();
+    let paired = store::try_read(home, people::paired).unwrap_or_default();
     config.warnings(&paired).into_iter().chain(config.cautions(home)).collect()
 }
 

@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use toml_edit::{Array, DocumentMut, InlineTable, Item, RawString, Table, Value, value};
 
 use super::{Config, ConfigErrors, Environment, load_text, read_text};
-use crate::whole_file;
+use crate::atomic_file;
 
 /// A config file that gets more sections.
 #[derive(Clone)]
@@ -179,7 +179,7 @@ impl ConfigEdit {
         let mode = fs::metadata(&file).map_or(0o600, |meta| meta.permissions().mode());
         let folder = file.parent().unwrap_or(Path::new("."));
         make_folder(folder)?;
-        whole_file::replace(&file, self.document.to_string().as_bytes(), mode)
+        atomic_file::replace(&file, self.document.to_string().as_bytes(), mode)
     }
 
     /// Writes a secret into a file of its own beside the config, which is for this account only. Returns the file's name. A

@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::read_text;
-use crate::whole_file;
+use crate::atomic_file;
 
 /// The file within the home. As the config itself it may have secrets in it.
 const FILE: &str = "config.last-good.toml";
@@ -22,7 +22,7 @@ pub fn keep(home: &Path, text: &str) -> io::Result<()> {
     if fs::read_to_string(&file).is_ok_and(|kept| kept == text) {
         return Ok(());
     }
-    whole_file::replace(&file, text.as_bytes(), whole_file::PRIVATE)
+    atomic_file::replace(&file, text.as_bytes(), atomic_file::PRIVATE)
 }
 
 /// Returns the kept file. None if there is none.

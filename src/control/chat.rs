@@ -87,11 +87,11 @@ impl<'a> ChatClient<'a> {
     async fn hasten(&self) {
         let bus = &self.server.turns.services.bus;
         let Address { channel, chat, .. } = self.address.clone();
-        let hasten = move |store: &Connection| outbox::hasten(store, &channel, &chat);
+        let hasten = move |store: &Connection| outbox::retry_chat_now(store, &channel, &chat);
         if let Err(error) = bus.store.write("hasten", Sync::Later, hasten).await {
             tracing::warn!(%error, "Cannot speed up deliveries to a terminal");
         }
-        bus.outbox.up();
+        bus.outbox.notify();
     }
 
     async fn receive_line(
@@ -110,7 +110,7 @@ impl<'a> ChatClient<'a> {
                     true => InboundContent::of_others(say, PIPED),
                     false => InboundContent::text(say),
                 };
-                match self.server.terminal.say(&self.address.chat, content).await {
+                match self.server.terminal.submit(&self.address.chat, content).await {
                     None => Response::Failed(replies::NOT_KEPT.to_owned()),
                     Some(key) => {
                         self.hasten().await;
@@ -169,7 +169,7 @@ impl<'a> ChatClient<'a> {
     async fn read_outcome(&self) -> Option<bool> {
         let (keys, address) = (self.unsettled.clone(), self.address.clone());
         let read = move |store: &Connection| {
-            let well = keys.iter().map(|key| journal::went_well(store, key));
+            let well = keys.iter().map(|key| journal::succeeded(store, key));
             let well = well.collect::<rusqlite::Result<Option<Vec<_>>>>()?;
             let pending = outbox::is_pending(store, &address)?;
             Ok(well.filter(|_| !pending).map(|well| !well.contains(&false)))

@@ -43,7 +43,7 @@ impl Health {
 
 /// Wakes the loop. Returns true if it makes a pass without an error in time.
 async fn loop_makes_pass(bus: &Bus) -> bool {
-    timeout(ANSWER_TIME_MAX, bus.inbox.up_and_round(&bus.passes)).await.is_ok()
+    timeout(ANSWER_TIME_MAX, bus.inbox.notify_and_await_round(&bus.passes)).await.is_ok()
 }
 
 /// Returns true if the store commits a change in time. Nobody reads it.

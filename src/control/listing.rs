@@ -6,9 +6,9 @@ use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::conversation::ledger::LOOKS_BACK;
+use crate::conversation::ledger::USAGE_PERIOD;
 use crate::conversation::ledger::breakdown::{UsageBy, UsageSum, usage_by, usage_since};
-use crate::conversation::ledger::sums::{LedgerPart, spent_since};
+use crate::conversation::ledger::sums::{LedgerFilter, spent_since};
 use crate::memory::facts::{self, Fact};
 use crate::memory::recall::RecallKey;
 use crate::people::listing::{self, ListedPerson};
@@ -48,9 +48,9 @@ pub fn read(
             json!({ "pending": access::pending(store, now)?, "paired": access::paired(store)? })
         }
         Listing::People => {
-            let since = now - LOOKS_BACK;
+            let since = now - USAGE_PERIOD;
             let with_usage = |person: ListedPerson| {
-                let spent = spent_since(store, LedgerPart::Person(person.id), since)?;
+                let spent = spent_since(store, LedgerFilter::Person(person.id), since)?;
                 Ok(json!({ "person": person, "last_30_days": spent }))
             };
             let listed = listing::list(store, people, None)?;
@@ -104,7 +104,7 @@ fn fact_json(fact: &Fact, zone: Tz) -> Value {
 fn by_provider(store: &Connection, now: DateTime<Utc>, zone: Tz) -> rusqlite::Result<Value> {
     let midnight = schedule::midnight(now, zone);
     let today = usage_by(store, UsageBy::Provider, midnight, zone)?;
-    let sums = usage_by(store, UsageBy::Provider, now - LOOKS_BACK, zone)?;
+    let sums = usage_by(store, UsageBy::Provider, now - USAGE_PERIOD, zone)?;
     let with_today = |sum: UsageSum| {
         let today = today.iter().find(|today| today.name == sum.name).cloned().unwrap_or_default();
         json!({

@@ -7,7 +7,7 @@ use rusqlite::Connection;
 
 use super::listing::{self, Listing};
 use super::{ACTIONS_MAX, ControlServer, Response, channel_statuses};
-use crate::agent::{self, BudgetOrder, Ordered, Pairing, PeopleOrder};
+use crate::agent::{self, BudgetCommand, Pairing, PeopleCommand, PeopleReply};
 use crate::control::send::{self, SendRequest};
 use crate::conversation::actions::{self, ActionReader, ActionScope};
 use crate::conversation::presence;
@@ -60,7 +60,8 @@ pub(super) async fn cron(
         if wanted.has_command() {
             let chat_kind = agent::chat_kind_of_command(store, &wanted, chat_kind)?;
             let shell = &config.shell;
-            let allowed = agent::may_command(&turns.config, shell, &wanted, Role::Owner, chat_kind);
+            let allowed =
+                agent::check_may_command(&turns.config, shell, &wanted, Role::Owner, chat_kind);
             if let Err(message) = allowed {
                 return Ok(Err(message));
             }
@@ -76,8 +77,8 @@ pub(super) async fn cron(
         }
     };
     let handled = services.bus.store.write("cron", Sync::Now, handle).await?;
-    services.bus.jobs.up();
-    services.bus.inbox.up();
+    services.bus.jobs.notify();
+    services.bus.inbox.notify();
     Ok(handled.map_or_else(Response::Failed, Response::Done))
 }
 
@@ -86,9 +87,9 @@ pub(super) async fn heartbeat(
     wish: HeartbeatRequest,
 ) -> Result<Response, StoreError> {
     let heartbeat = &server.turns.heartbeat;
-    let order = heartbeat.order(wish).await?;
+    let order = heartbeat.prepare_request(wish).await?;
     let answer = server.turns.services.bus.store.write("heartbeat", Sync::Now, order).await?;
-    heartbeat.ordered(wish);
+    heartbeat.wake_after(wish);
     Ok(Response::Done(answer))
 }
 
@@ -118,7 +119,7 @@ pub(super) async fn pair(server: &ControlServer, words: &[String]) -> Result<Res
     let people = bus.people.clone();
     let change = move |store: &Connection| agent::pair(store, &people, &pairing, Utc::now());
     let done = bus.store.write("pair", Sync::Now, change).await?;
-    bus.outbox.up();
+    bus.outbox.notify();
     Ok(done.map_or_else(Response::Failed, Response::Done))
 }
 
@@ -134,12 +135,13 @@ pub(super) async fn budget(
     server: &ControlServer,
     words: &[String],
 ) -> Result<Response, StoreError> {
-    let Some(order) = BudgetOrder::parse(words.iter().map(String::as_str)) else {
+    let Some(order) = BudgetCommand::parse(words.iter().map(String::as_str)) else {
         return Ok(Response::Failed(replies::BUDGET_USAGE.trim_start().to_owned()));
     };
     let turns = &server.turns;
     let spending = turns.spending.clone();
-    let handle = move |store: &Connection| agent::order_budget(store, &spending, order, Utc::now());
+    let handle =
+        move |store: &Connection| agent::apply_budget_command(store, &spending, order, Utc::now());
     turns.services.bus.store.write("budget", Sync::Now, handle).await.map(Response::Done)
 }
 
@@ -153,17 +155,17 @@ pub(super) async fn people(
     server: &ControlServer,
     words: &[String],
 ) -> Result<Response, StoreError> {
-    let Some(order) = PeopleOrder::parse(words.iter().map(String::as_str)) else {
+    let Some(order) = PeopleCommand::parse(words.iter().map(String::as_str)) else {
         return Ok(Response::Failed(replies::PEOPLE_USAGE.to_owned()));
     };
     let services = &server.turns.services;
     let (people, now) = (services.bus.people.clone(), services.now());
-    let handle = move |store: &Connection| agent::order_people(store, &people, order, now);
+    let handle = move |store: &Connection| agent::apply_people_command(store, &people, order, now);
     let done = services.bus.store.write("people", Sync::Now, handle).await?;
-    services.bus.folders.up();
+    services.bus.folders.notify();
     Ok(match done {
-        Ok(Ordered::Words(answer)) => Response::Done(answer),
-        Ok(Ordered::Card(question)) => Response::Done(question.text),
+        Ok(PeopleReply::Words(answer)) => Response::Done(answer),
+        Ok(PeopleReply::Card(question)) => Response::Done(question.text),
         Err(message) => Response::Failed(message),
     })
 }

@@ -104,7 +104,7 @@ pub async fn send(
     };
     let ids = bus.store.write("send", Sync::Now, put_all).await?;
     let outcome = wait_for_outcome(bus, &ids);
-    bus.outbox.up();
+    bus.outbox.notify();
     match timeout(wait, outcome).await {
         Ok(outcome) => outcome,
         Err(_) => read_outcome(bus, &ids).await,
@@ -170,7 +170,7 @@ async fn read_outcome(bus: &Bus, ids: &[DeliveryId]) -> Result<SendOutcome, Stor
     let ids = ids.to_vec();
     let read_states = move |store: &Connection| {
         let read_state = |id: &DeliveryId| {
-            let (state, reason) = outbox::standing(store, *id)?;
+            let (state, reason) = outbox::state(store, *id)?;
             Ok((state, reason, outbox::has_lost_file(store, *id)?))
         };
         ids.iter().map(read_state).collect::<rusqlite::Result<Vec<_>>>()

@@ -44,8 +44,9 @@ pub(crate) async fn channel_statuses(
 ) -> Result<BTreeMap<String, ChannelStatus>, StoreError> {
     let names: Vec<_> = server.links.keys().cloned().collect();
     let counted = server.turns.services.bus.store.read(move |store| {
-        let pending =
-            |name| Ok((outbox::count_pending(store, name)?, outbox::failing(store, name)?));
+        let pending = |name| {
+            Ok((outbox::count_pending(store, name)?, outbox::failing_deliveries(store, name)?))
+        };
         names.iter().map(pending).collect::<rusqlite::Result<Vec<_>>>()
     });
     let statuses = server.links.iter().zip(counted.await?);

@@ -4,7 +4,7 @@
 mod before_images;
 mod private;
 mod pruning;
-mod seen;
+mod found_changes;
 
 use std::collections::BTreeMap;
 
@@ -15,9 +15,9 @@ use serde::{Deserialize, Serialize};
 
 pub use before_images::BeforeImages;
 use before_images::GRACE;
+pub use found_changes::{ActionAuthor, FoundChange, note, was_reported};
 pub use private::ActionReader;
 pub use pruning::{BlobsWanted, PruneMark, prune, prune_commands};
-pub use seen::{ActionAuthor, SeenChange, is_told, note};
 
 use crate::bus::journal::read_origin_at;
 use crate::conversation::sources;
@@ -62,17 +62,17 @@ pub struct Action {
     pub session: SessionId,
     #[serde(rename = "place")]
     pub origin: Origin,
-    pub undo: UndoWay,
+    pub undo: UndoState,
 }
 
 impl Action {
     /// Returns the action without its input and output.
-    pub fn without_words(self) -> Self {
+    pub fn without_texts(self) -> Self {
         Self { input: String::new(), output: String::new(), ..self }
     }
 
     /// Returns one line for people and models, with the time relative to now.
-    pub fn words(&self, now: DateTime<Tz>) -> String {
+    pub fn describe(&self, now: DateTime<Tz>) -> String {
         replies::action(&replies::ActionLine {
             id: self.id.0,
             at: replies::time_relative_to(now, self.at),
@@ -82,9 +82,9 @@ impl Action {
             ms: self.ms,
             person: &self.person,
             undo: match self.undo {
-                UndoWay::None => None,
-                UndoWay::Open => Some(true),
-                UndoWay::Taken => Some(false),
+                UndoState::None => None,
+                UndoState::Open => Some(true),
+                UndoState::Taken => Some(false),
             },
         })
     }
@@ -93,7 +93,7 @@ impl Action {
 /// The state of an action's undo: impossible, open, or done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum UndoWay {
+pub enum UndoState {
     None,
     Open,
     Taken,
@@ -250,9 +250,9 @@ fn read_action(row: &Row<'_>) -> rusqlite::Result<Action> {
         session: row.get(8)?,
         origin: read_origin_at(row, 9)?,
         undo: match (row.get(12)?, row.get(13)?) {
-            (_, true) => UndoWay::Taken,
-            (true, false) => UndoWay::Open,
-            (false, false) => UndoWay::None,
+            (_, true) => UndoState::Taken,
+            (true, false) => UndoState::Open,
+            (false, false) => UndoState::None,
         },
     })
 }
@@ -268,7 +268,7 @@ pub struct UndoTarget {
 
 /// Returns the action with a number, or without one the last action that can be undone. None if there is none in
 /// the scope.
-pub fn target(
+pub fn find_undo_target(
     store: &Connection,
     scope: &ActionScope,
     id: Option<CallId>,
@@ -294,7 +294,7 @@ pub fn target(
 }
 
 /// Returns the change that undoes an action, or an explanation why it cannot be undone.
-pub fn undoing(
+pub fn change_that_undoes(
     workspace: &Workspace,
     images: &BeforeImages,
     target: &UndoTarget,
@@ -352,7 +352,7 @@ fn difference_since(
 }
 
 /// A change that a command is about to undo. It is recorded as an action of its own.
-pub struct Undoing {
+pub struct UndoRequest {
     pub at: Address,
     pub chat_kind: ChatKind,
     pub who: Sender,
@@ -364,9 +364,9 @@ pub struct Undoing {
 }
 
 /// Stores an action of a command as running, in a closed session of its own, which no model sees.
-pub fn begin(store: &Connection, undoing: &Undoing) -> rusqlite::Result<CallId> {
+pub fn begin(store: &Connection, undoing: &UndoRequest) -> rusqlite::Result<CallId> {
     let now = Time::now();
-    let Undoing { at, chat_kind, who, mark, target, change, undo } = undoing;
+    let UndoRequest { at, chat_kind, who, mark, target, change, undo } = undoing;
     let turn = insert_closed_turn(store, at, *chat_kind, who)?;
     let arguments = serde_json::json!({ "id": target }).to_string();
     store.execute(
@@ -403,7 +403,10 @@ fn insert_closed_turn(
 }
 
 /// Returns an action that a command began and a crash interrupted.
-pub fn begun(store: &Connection, mark: &str) -> rusqlite::Result<Option<(CallId, Intent)>> {
+pub fn find_interrupted(
+    store: &Connection,
+    mark: &str,
+) -> rusqlite::Result<Option<(CallId, Intent)>> {
     store
         .prepare_cached(
             "SELECT c.id, c.intent FROM calls c JOIN turns t ON t.id = c.turn

@@ -159,12 +159,12 @@ const OPEN: &str = "SELECT id, turn, call, kind, delivery, channel, chat, thread
     FROM asks WHERE state = 'open'";
 
 /// Returns true if a turn has an open question.
-pub fn is_open_of(store: &Connection, turn: TurnId) -> rusqlite::Result<bool> {
+pub fn has_open(store: &Connection, turn: TurnId) -> rusqlite::Result<bool> {
     store.prepare_cached("SELECT 1 FROM asks WHERE state = 'open' AND turn = ?")?.exists([turn])
 }
 
 /// Returns the open approvals in the turn of an approval, which may be decided itself.
-pub fn open_with(store: &Connection, id: AskId) -> rusqlite::Result<Vec<Ask>> {
+pub fn open_in_turn_of(store: &Connection, id: AskId) -> rusqlite::Result<Vec<Ask>> {
     let mut rows = store.prepare_cached(&format!(
         "{OPEN} AND kind = 'approval' AND turn = (SELECT turn FROM asks WHERE id = ?) ORDER BY id"
     ))?;
@@ -236,7 +236,7 @@ pub fn end(
 }
 
 /// Closes a question that cannot be ended, and stores its row for a person to look at. Returns false if it is not open.
-pub fn set_aside(store: &Connection, ask: &Ask, why: &str) -> rusqlite::Result<bool> {
+pub fn close_unreadable(store: &Connection, ask: &Ask, why: &str) -> rusqlite::Result<bool> {
     let id = ask.id.0;
     let raw: Option<String> = store
         .prepare_cached(
@@ -249,7 +249,7 @@ pub fn set_aside(store: &Connection, ask: &Ask, why: &str) -> rusqlite::Result<b
         .optional()?;
     let Some(raw) = raw else { return Ok(false) };
     let (key, channel) = (format!("ask {id}"), ask.at.channel.as_str());
-    journal::keep_row(store, &key, channel, &raw, why)?;
+    journal::store_unreadable_row(store, &key, channel, &raw, why)?;
     Ok(true)
 }
 

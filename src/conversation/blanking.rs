@@ -8,11 +8,11 @@ use rusqlite::{Connection, params};
 use crate::conversation::history;
 use crate::people::persons::PersonAccount;
 use crate::store::{
-    BlankPass, BlankedSlice, ChatPlace, FORGOTTEN, ForgottenWords, Json, LenientJson, RowMark,
+    BlankPass, BlankedSlice, ChatPlace, FORGOTTEN, ForgottenWords, Json, LenientJson, RowKey,
     TextColumns, TextForm,
 };
 use crate::types::session::{SessionId, TurnId};
-use crate::types::source::{Parts, Source, SourceSpan};
+use crate::types::source::{Source, SourceSpan, SourcedText};
 
 /// Number of steps that are examined in one transaction.
 const SLICE_STEPS: usize = 200;
@@ -78,13 +78,14 @@ pub fn blank_steps(
         select.query(params![pass.after.0, pass.after.1, chat.channel, chat.chat, limit])?;
     let (mut slice, mut last, mut count) = (BlankedSlice::default(), None, 0);
     while let Some(row) = rows.next()? {
-        let mark = RowMark(row.get(0)?, row.get(1)?);
+        let mark = RowKey(row.get(0)?, row.get(1)?);
         (last, count) = (Some(mark), count + 1);
         let input: Option<String> = row.get(2)?;
         let spans = row.get::<_, Option<LenientJson<Vec<SourceSpan>>>>(3)?;
         let (text, thinking): (String, String) = (row.get(4)?, row.get(5)?);
-        let input = input
-            .map(|input| Parts::restored(input, spans.and_then(|it| it.0).unwrap_or_default()));
+        let input = input.map(|input| {
+            SourcedText::from_stored(input, spans.and_then(|it| it.0).unwrap_or_default())
+        });
         let new_input = input.as_ref().and_then(|input| blanked_parts(input, words));
         let new_text = words.blanked(&text);
         // A provider accepts its own reasoning blocks only unchanged.
@@ -127,19 +128,19 @@ pub fn blank_steps(
 
 /// Returns the parts without the words. None if they do not contain them. A source whose name contains the words becomes
 /// unknown, which counts as untrusted, because a shortened name could be that of another file.
-fn blanked_parts(input: &Parts, words: &ForgottenWords) -> Option<Parts> {
+fn blanked_parts(input: &SourcedText, words: &ForgottenWords) -> Option<SourcedText> {
     let has_words = |source: &Source| source.name().is_some_and(|name| words.are_in(name));
     if !words.are_in(input) && !input.iter().any(|part| has_words(part.source)) {
         return None;
     }
-    let mut parts = Parts::default();
+    let mut parts = SourcedText::default();
     for part in input.iter() {
         let source = if has_words(part.source) { Source::Unknown } else { part.source.clone() };
         let blanked = words.blanked(part.text);
         parts.push(source, blanked.as_deref().unwrap_or(part.text));
     }
     // The words may span parts.
-    Some(if words.are_in(&parts) { Parts::of(Source::Program, FORGOTTEN) } else { parts })
+    Some(if words.are_in(&parts) { SourcedText::of(Source::Program, FORGOTTEN) } else { parts })
 }
 
 /// Returns the private chats of a person, or the chat of a group, and those of the background tasks that belong to them.

@@ -10,7 +10,7 @@ use chrono::{DateTime, Datelike as _, Duration, NaiveDate, NaiveTime, TimeZone a
 use chrono_tz::Tz;
 use serde::Serialize;
 
-use crate::conversation::ledger::sums::{LedgerPart, Period, SumSince};
+use crate::conversation::ledger::sums::{LedgerFilter, Period, SumSince};
 use crate::conversation::ledger::{CallCause, Payer};
 use crate::people::Role;
 use crate::provider::prices::Cost;
@@ -189,14 +189,14 @@ impl Scope {
     }
 
     /// Returns the part of the ledger that counts for the scope. None for a scope that stands for several.
-    fn part(self) -> Option<LedgerPart> {
+    fn part(self) -> Option<LedgerFilter> {
         match self {
-            Self::Total => Some(LedgerPart::All),
-            Self::Jobs => Some(LedgerPart::Cause(CallCause::Task(TaskKind::Job))),
-            Self::Job(number) => Some(LedgerPart::Job(number)),
-            Self::Heartbeat => Some(LedgerPart::Cause(CallCause::Task(TaskKind::Heartbeat))),
-            Self::Person(person) => Some(LedgerPart::Person(person)),
-            Self::Persona(name) => Some(LedgerPart::Persona(name)),
+            Self::Total => Some(LedgerFilter::All),
+            Self::Jobs => Some(LedgerFilter::Cause(CallCause::Task(TaskKind::Job))),
+            Self::Job(number) => Some(LedgerFilter::Job(number)),
+            Self::Heartbeat => Some(LedgerFilter::Cause(CallCause::Task(TaskKind::Heartbeat))),
+            Self::Person(person) => Some(LedgerFilter::Person(person)),
+            Self::Persona(name) => Some(LedgerFilter::Persona(name)),
             Self::EachJob | Self::Role(_) => None,
         }
     }
@@ -248,15 +248,15 @@ fn midnight(day: NaiveDate, zone: Tz) -> DateTime<Utc> {
 
 /// A budget that applies to a call.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Bound {
+pub(super) struct ApplicableBudget {
     pub(super) scope: Scope,
-    pub(super) part: LedgerPart,
+    pub(super) part: LedgerFilter,
     pub(super) period: Period,
     pub(super) allowance: Allowance,
     pub(super) begins: PeriodStart,
 }
 
-impl Bound {
+impl ApplicableBudget {
     /// Returns the part of the ledger that counts in its present period.
     fn sum(&self, window: BudgetWindow) -> SumSince {
         SumSince { part: self.part, period: self.period, since: window.since }
@@ -268,7 +268,7 @@ pub(super) fn bounds(
     budgets: &Budgets,
     stored: &stored::StoredBudgets,
     payer: &Payer,
-) -> Vec<Bound> {
+) -> Vec<ApplicableBudget> {
     let mut scopes = vec![(Scope::Total, stored.budget(budgets, &[Scope::Total]))];
     if payer.cause == CallCause::Task(TaskKind::Heartbeat) {
         scopes.push((Scope::Heartbeat, stored.budget(budgets, &[Scope::Heartbeat])));
@@ -299,7 +299,7 @@ pub(super) fn bounds(
                 true => PeriodStart::WithFirstUse,
                 false => PeriodStart::ByCalendar,
             };
-            bounds.push(Bound { scope, part, period, allowance, begins });
+            bounds.push(ApplicableBudget { scope, part, period, allowance, begins });
         }
     }
     bounds
@@ -308,7 +308,7 @@ pub(super) fn bounds(
 /// Returns the percentage of the total budget that a call may use.
 fn part_of_total(payer: &Payer) -> u64 {
     let is_background = match payer.cause {
-        CallCause::Task(kind) => kind.acts_by_itself(),
+        CallCause::Task(kind) => kind.starts_without_request(),
         CallCause::Memory => true,
         CallCause::Chat | CallCause::Aside | CallCause::Compaction | CallCause::Notes => false,
     };

@@ -52,7 +52,7 @@ pub struct ReportTerms {
 
 /// A call of which people were not told yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UntoldCall {
+pub struct UnreportedCall {
     pub id: DeferredId,
     pub call: DeferredCall,
     pub terms: ReportTerms,
@@ -60,8 +60,8 @@ pub struct UntoldCall {
 
 /// The calls of a turn that people were not told of, in their order.
 #[derive(Debug, Default)]
-pub struct UntoldCalls {
-    pub calls: Vec<UntoldCall>,
+pub struct UnreportedCalls {
+    pub calls: Vec<UnreportedCall>,
     /// Those whose rows cannot be read, each with the address for its result.
     pub unreadable: Vec<(DeferredId, Address)>,
 }
@@ -130,34 +130,38 @@ pub fn keep(
 }
 
 /// Returns the calls of a turn that people were not told of.
-pub fn untold(store: &Connection, turn: TurnId) -> rusqlite::Result<UntoldCalls> {
+pub fn unreported(store: &Connection, turn: TurnId) -> rusqlite::Result<UnreportedCalls> {
     let mut rows = store.prepare_cached(&format!(
         "SELECT {COLUMNS}, untold FROM deferred_calls WHERE turn = ? AND untold IS NOT NULL ORDER BY id"
     ))?;
     let rows = rows.query_map([turn], |row| {
         let (id, to): (DeferredId, _) = (row.get(3)?, read_address(row)?);
-        Ok(read_untold(row).map_err(|error| {
+        Ok(read_unreported(row).map_err(|error| {
             tracing::warn!(%error, "Cannot read a call that nobody could be asked about");
             (id, to)
         }))
     })?;
-    let mut untold = UntoldCalls::default();
+    let mut unreported = UnreportedCalls::default();
     for row in rows {
         match row? {
-            Ok(call) => untold.calls.push(call),
-            Err(unreadable) => untold.unreadable.push(unreadable),
+            Ok(call) => unreported.calls.push(call),
+            Err(unreadable) => unreported.unreadable.push(unreadable),
         }
     }
-    Ok(untold)
+    Ok(unreported)
 }
 
-fn read_untold(row: &Row<'_>) -> rusqlite::Result<UntoldCall> {
+fn read_unreported(row: &Row<'_>) -> rusqlite::Result<UnreportedCall> {
     let (id, call) = read_deferred(row)?;
-    Ok(UntoldCall { id, call, terms: row.get::<_, Json<_>>(12)?.0 })
+    Ok(UnreportedCall { id, call, terms: row.get::<_, Json<_>>(12)?.0 })
 }
 
 /// Notes that one message shows these calls to people. They are valid from now on.
-pub fn tell(store: &Connection, calls: &[DeferredId], now: DateTime<Utc>) -> rusqlite::Result<()> {
+pub fn mark_reported(
+    store: &Connection,
+    calls: &[DeferredId],
+    now: DateTime<Utc>,
+) -> rusqlite::Result<()> {
     let mut tell = store.prepare_cached(
         "UPDATE deferred_calls SET untold = NULL, turn = NULL, held = 0, batch = ?, expires = ? WHERE id = ?",
     )?;
@@ -196,7 +200,7 @@ pub fn release(store: &Connection) -> rusqlite::Result<()> {
 }
 
 /// Drops the calls of a turn that has ended, if people are not to be told of them.
-pub fn drop_untold(store: &Connection, turn: TurnId) -> rusqlite::Result<()> {
+pub fn drop_unreported(store: &Connection, turn: TurnId) -> rusqlite::Result<()> {
     store
         .prepare_cached(
             "UPDATE deferred_calls SET untold = NULL, turn = NULL, state = 'denied'
@@ -238,7 +242,7 @@ pub fn open(
 }
 
 /// Returns the calls of the same message that can still be made, in their order.
-pub fn open_with(
+pub fn open_in_message_of(
     store: &Connection,
     id: DeferredId,
     now: DateTime<Utc>,

@@ -14,7 +14,7 @@ use crate::people::persons;
 use crate::store::{Json, LenientJson, Time};
 use crate::types::message::{Address, ChatKind, Sender};
 use crate::types::session::{SessionId, TurnId};
-use crate::types::source::{Parts, Source};
+use crate::types::source::{Source, SourcedText};
 
 /// The word before the number of a result, in a search for it.
 pub const RESULT: &str = "result";
@@ -28,11 +28,11 @@ const SENT: &str = "[Sent.]";
 /// The result of a task that has read untrusted content.
 pub struct UntrustedResult<'a> {
     /// The task, with nothing that is untrusted: `job 3`.
-    pub name: Parts,
+    pub name: SourcedText,
     /// When it was made.
     pub at: DateTime<Tz>,
     /// The text before the result, with its sources.
-    pub input: Parts,
+    pub input: SourcedText,
     pub text: &'a str,
 }
 
@@ -56,8 +56,8 @@ pub fn note(
 }
 
 /// The line in place of a result.
-fn reference(result: &UntrustedResult<'_>, kept: TurnId) -> Parts {
-    let mut line = Parts::of(Source::Program, "[The result of ");
+fn reference(result: &UntrustedResult<'_>, kept: TurnId) -> SourcedText {
+    let mut line = SourcedText::of(Source::Program, "[The result of ");
     line.append(&result.name);
     let (at, number) = (result.at.format("%a %Y-%m-%d %H:%M"), kept.0);
     line.push_program(format!(

@@ -10,19 +10,19 @@ use crate::provider::{COMPLETION, CONVERSE};
 use crate::store::{LenientJson, Time};
 use crate::types::message::{Address, ChatKind, Sender};
 use crate::types::session::{SessionId, TurnId};
-use crate::types::source::{Parts, Source};
+use crate::types::source::{Source, SourcedText};
 
 /// Maximum number of turns in one read. Later ones are read after these.
-pub const LOOKED_AT_MAX: usize = 5_000;
+pub const TURNS_READ_MAX: usize = 5_000;
 
-/// Returns the turns above a floor, oldest first, up to [`LOOKED_AT_MAX`].
-pub fn above(store: &Connection, floor: TurnId) -> rusqlite::Result<Vec<SeenTurn>> {
+/// Returns the turns above a floor, oldest first, up to [`TURNS_READ_MAX`].
+pub fn turns_above(store: &Connection, floor: TurnId) -> rusqlite::Result<Vec<SeenTurn>> {
     let mut rows = store.prepare_cached(
         "SELECT t.id, t.session, iif(t.ending IS NULL, NULL, ifnull(t.ended, t.started)), s.closed IS NOT NULL,
              s.kind = 'chat' AND s.incognito IS NULL AND NOT t.silent AND NOT t.noted
          FROM turns t JOIN sessions s ON s.id = t.session WHERE t.id > ? ORDER BY t.id LIMIT ?",
     )?;
-    let limit = i64::try_from(LOOKED_AT_MAX).expect("a small number");
+    let limit = i64::try_from(TURNS_READ_MAX).expect("a small number");
     let turns = rows.query_map(params![floor, limit], |row| {
         Ok(SeenTurn {
             turn: row.get(0)?,
@@ -36,22 +36,22 @@ pub fn above(store: &Connection, floor: TurnId) -> rusqlite::Result<Vec<SeenTurn
 }
 
 /// The texts of a part of a conversation.
-pub struct SaidPart {
+pub struct ConversationExcerpt {
     pub at: Address,
     pub chat_kind: ChatKind,
-    pub turns: Vec<SaidTurn>,
+    pub turns: Vec<ExcerptTurn>,
 }
 
-pub struct SaidTurn {
+pub struct ExcerptTurn {
     pub turn: TurnId,
     pub sender: Sender,
     pub started: DateTime<Utc>,
-    pub steps: Vec<SaidStep>,
+    pub steps: Vec<ExcerptStep>,
 }
 
 #[derive(Default)]
-pub struct SaidStep {
-    pub input: Option<Parts>,
+pub struct ExcerptStep {
+    pub input: Option<SourcedText>,
     /// The model's text, including texts of calls that address people.
     pub text: String,
     /// The results of all other calls.
@@ -67,12 +67,12 @@ pub struct CallResultText {
 
 /// Returns the texts of the turns after `after`, up to `up_to`, that people began. None if their conversation was
 /// deleted. Leaves out turns whose sender cannot be read.
-pub fn said(
+pub fn read_excerpt(
     store: &Connection,
     session: SessionId,
     after: TurnId,
     up_to: TurnId,
-) -> rusqlite::Result<Option<SaidPart>> {
+) -> rusqlite::Result<Option<ConversationExcerpt>> {
     let session_row = store
         .prepare_cached("SELECT channel, chat, thread, chat_kind FROM sessions WHERE id = ?")?
         .query_row([session], |row| {
@@ -92,17 +92,17 @@ pub fn said(
         let Some(sender) = row.get::<_, LenientJson<Sender>>(1)?.0 else { continue };
         let turn = row.get(0)?;
         let steps = steps(store, turn)?;
-        turns.push(SaidTurn { turn, sender, started: row.get::<_, Time>(2)?.0, steps });
+        turns.push(ExcerptTurn { turn, sender, started: row.get::<_, Time>(2)?.0, steps });
     }
-    Ok(Some(SaidPart { at, chat_kind, turns }))
+    Ok(Some(ConversationExcerpt { at, chat_kind, turns }))
 }
 
-fn steps(store: &Connection, turn: TurnId) -> rusqlite::Result<Vec<SaidStep>> {
+fn steps(store: &Connection, turn: TurnId) -> rusqlite::Result<Vec<ExcerptStep>> {
     let mut rows = store
         .prepare_cached("SELECT input, sources, text FROM steps WHERE turn = ? ORDER BY seq")?;
     let steps = rows.query_map([turn], |row| {
         let input = sources::input(row.get(0)?, row.get(1)?);
-        Ok(SaidStep { input, text: row.get(2)?, results: Vec::new() })
+        Ok(ExcerptStep { input, text: row.get(2)?, results: Vec::new() })
     })?;
     let mut steps: Vec<_> = steps.collect::<rusqlite::Result<_>>()?;
     let mut rows = store.prepare_cached(

@@ -11,10 +11,10 @@ use crate::conversation::sources;
 use crate::memory::recall::{self, RecallKind, RecallText};
 use crate::provider::{COMPLETION, CONVERSE};
 use crate::short_text::first_chars;
-use crate::store::{LenientJson, Time, apart};
+use crate::store::{LenientJson, Time, in_savepoint};
 use crate::types::message::{Address, ChatKind, Sender};
 use crate::types::session::{SessionId, TurnId};
-use crate::types::source::{Parts, Source};
+use crate::types::source::{Source, SourcedText};
 
 /// Maximum indexed length of a turn, in characters. The end of a longer one is not found.
 const TURN_CHARS_MAX: usize = 30_000;
@@ -31,7 +31,7 @@ struct IndexedTurn {
 
 /// Indexes a turn in the transaction that ends it. Turns of background tasks and turns for notes are not indexed.
 pub(crate) fn index_turn(store: &Connection, turn: TurnId) -> rusqlite::Result<()> {
-    if let Err(error) = apart(store, || index(store, turn))? {
+    if let Err(error) = in_savepoint(store, || index(store, turn))? {
         tracing::warn!(turn = turn.0, %error, "Cannot index a turn, so it will not be found");
     }
     Ok(())
@@ -146,7 +146,7 @@ fn said(store: &Connection, turn: TurnId, ended: &IndexedTurn) -> rusqlite::Resu
 }
 
 /// Returns the parts of an input by people, tasks and quotes, without those that the program added or read from memory.
-fn words_of_people(input: &Parts) -> String {
+fn words_of_people(input: &SourcedText) -> String {
     let parts = input.iter().filter(|part| !part.source.is_added());
     parts.map(|part| part.text).collect()
 }

@@ -10,7 +10,7 @@ use crate::conversation::actions;
 use crate::store::{FORGOTTEN, Json, LenientJson};
 use crate::types::message::Address;
 use crate::types::session::SessionId;
-use crate::types::source::{Parts, Source};
+use crate::types::source::{Source, SourcedText};
 
 /// Maximum number of conversations that are erased in one transaction.
 const ERASED_MAX: usize = 4;
@@ -104,7 +104,7 @@ pub fn note_erased(store: &Connection, sessions: &[SessionId]) -> rusqlite::Resu
 }
 
 fn erase_session(store: &Connection, session: SessionId) -> rusqlite::Result<()> {
-    let nothing = Parts::of(Source::Program, FORGOTTEN);
+    let nothing = SourcedText::of(Source::Program, FORGOTTEN);
     store
         .prepare_cached(
             "UPDATE steps SET input = iif(input IS NULL, NULL, ?2), sources = iif(input IS NULL, NULL, ?3),

@@ -121,7 +121,11 @@ impl Charge {
 }
 
 /// Enters the cost of a model call, for a turn or, if that was deleted meanwhile, for none. Ends its reservation.
-pub(crate) fn enter(store: &Connection, turn: TurnId, charge: &Charge) -> rusqlite::Result<()> {
+pub(crate) fn add_charge(
+    store: &Connection,
+    turn: TurnId,
+    charge: &Charge,
+) -> rusqlite::Result<()> {
     if charge.wasted != Usage::default() {
         insert(store, turn, charge, charge.wasted)?;
     }
@@ -133,14 +137,14 @@ pub(crate) fn enter(store: &Connection, turn: TurnId, charge: &Charge) -> rusqli
     insert(store, turn, charge, charge.usage)
 }
 
-/// Enters the cost like [`enter`], but skips calls that have used nothing.
-pub(crate) fn enter_spent(
+/// Enters the cost like [`add_charge`], but skips calls that have used nothing.
+pub(crate) fn add_nonzero_charge(
     store: &Connection,
     turn: TurnId,
     charge: &Charge,
 ) -> rusqlite::Result<()> {
     match (charge.is_empty(), charge.reserved) {
-        (false, _) => enter(store, turn, charge),
+        (false, _) => add_charge(store, turn, charge),
         (true, Some(row)) => release(store, row),
         (true, None) => Ok(()),
     }
@@ -325,7 +329,7 @@ pub fn used_after(store: &Connection, entry: i64) -> rusqlite::Result<(i64, Vec<
 }
 
 /// Returns the tokens that a turn has used.
-pub fn used_in(store: &Connection, turn: TurnId) -> rusqlite::Result<Usage> {
+pub fn turn_usage(store: &Connection, turn: TurnId) -> rusqlite::Result<Usage> {
     store
         .prepare_cached(
             "SELECT ifnull(sum(input), 0), ifnull(sum(cached), 0), ifnull(sum(cache_written), 0),
@@ -342,7 +346,10 @@ pub fn used_in(store: &Connection, turn: TurnId) -> rusqlite::Result<Usage> {
 }
 
 /// Returns the tokens of each completion of a turn, oldest first, with the cost in billionths of a dollar if it is known.
-pub fn each_in(store: &Connection, turn: TurnId) -> rusqlite::Result<Vec<(Usage, Option<u64>)>> {
+pub fn usage_by_completion(
+    store: &Connection,
+    turn: TurnId,
+) -> rusqlite::Result<Vec<(Usage, Option<u64>)>> {
     let mut rows = store.prepare_cached(
         "SELECT input, cached, cache_written, output, cost FROM ledger
          WHERE turn = ? AND state = 'settled' ORDER BY id",
@@ -387,7 +394,7 @@ pub fn prune_usage(store: &Connection, before: DateTime<Utc>) -> rusqlite::Resul
 /// Returns the tokens of a session's last prompt, counted by the provider. None if it was not counted, or if there was a
 /// compaction since: then the newest row is the cost of the summary, which belongs to a turn that the model no longer
 /// sees.
-pub fn counted_last(store: &Connection, session: SessionId) -> rusqlite::Result<Option<u64>> {
+pub fn last_prompt_tokens(store: &Connection, session: SessionId) -> rusqlite::Result<Option<u64>> {
     let newest: Option<(u64, bool)> = store
         .prepare_cached(
             "SELECT l.input, t.id >= s.begins FROM ledger l JOIN turns t ON t.id = l.turn
@@ -399,4 +406,4 @@ pub fn counted_last(store: &Connection, session: SessionId) -> rusqlite::Result<
 }
 
 /// The period that `/usage` and `/status` report: 30 days.
-pub const LOOKS_BACK: Duration = Duration::days(30);
+pub const USAGE_PERIOD: Duration = Duration::days(30);

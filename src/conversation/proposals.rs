@@ -10,7 +10,7 @@ use crate::bus::outbox;
 use crate::conversation::sources::KeptSources;
 use crate::replies;
 use crate::store::{Json, Time, text_columns};
-use crate::types::message::{Address, Body, Choice, DeliveryId, Entitled, Question};
+use crate::types::message::{Address, AllowedPressers, Body, Choice, DeliveryId, Question};
 use crate::types::session::{SessionId, TurnId};
 use crate::types::source::Source;
 use crate::types::words::words;
@@ -50,7 +50,7 @@ pub struct Proposal {
 
 impl Proposal {
     /// Returns one line for models and people.
-    pub fn words(&self) -> String {
+    pub fn describe(&self) -> String {
         format!("{} ({}): {}", self.id, self.state.as_str(), self.title)
     }
 }
@@ -83,7 +83,7 @@ pub fn propose(store: &Connection, turn: TurnId, proposal: &NewProposal) -> rusq
             choice(replies::DO_NOT, replies::declines(id, title)),
         ],
         // Anyone may press: the work then happens with the rights of that person.
-        who: Entitled::Anyone,
+        who: AllowedPressers::Anyone,
         proposal: Some(id),
         written_in: Some(turn),
     };

@@ -7,7 +7,7 @@ use chrono_tz::Tz;
 use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 
-use crate::conversation::ended_turns::{self, SaidTurn};
+use crate::conversation::ended_turns::{self, ExcerptTurn};
 use crate::conversation::named_sessions::NamedSession;
 use crate::types::message::Address;
 use crate::types::session::{SessionId, TurnId};
@@ -44,7 +44,8 @@ pub fn export(
     store: &Connection,
     session: &NamedSession,
 ) -> rusqlite::Result<Option<ExportedSession>> {
-    let Some(said) = ended_turns::said(store, session.id, TurnId(0), TurnId(i64::MAX))? else {
+    let Some(said) = ended_turns::read_excerpt(store, session.id, TurnId(0), TurnId(i64::MAX))?
+    else {
         return Ok(None);
     };
     Ok(Some(ExportedSession {
@@ -58,7 +59,7 @@ pub fn export(
     }))
 }
 
-fn exported_turn(turn: &SaidTurn) -> ExportedTurn {
+fn exported_turn(turn: &ExcerptTurn) -> ExportedTurn {
     let inputs = turn.steps.iter().filter_map(|step| step.input.as_ref());
     let said = inputs.flat_map(|input| input.iter()).filter(|part| is_said(part.source));
     let said: String = said.map(|part| part.text).collect();

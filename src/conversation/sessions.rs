@@ -13,7 +13,7 @@ use crate::store::{Json, Time};
 use crate::types::message::{Address, ChatKind, Sender};
 use crate::types::origin::Origin;
 use crate::types::session::{SessionId, Settings, TurnId};
-use crate::types::source::Parts;
+use crate::types::source::SourcedText;
 
 /// Retention of conversations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -192,7 +192,7 @@ pub struct Note<'a> {
     /// The provider that wrote it, or a reserved word if none did.
     pub provider: &'a str,
     /// The input that the model is shown.
-    pub input: Parts,
+    pub input: SourcedText,
     /// The sent text, which is stored as the model's own.
     pub said: String,
 }

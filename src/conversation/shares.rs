@@ -35,7 +35,7 @@ const SUMMARY_TOKENS_MAX: u64 = 6_000;
 
 /// The maximum size of each part of a prompt, in estimated tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shares {
+pub struct ContextShares {
     /// The whole prompt after a compaction.
     pub used: u64,
     pub instructions: u64,
@@ -44,7 +44,7 @@ pub struct Shares {
     pub summary: u64,
 }
 
-impl Shares {
+impl ContextShares {
     /// Returns the shares of a context window, in a prompt with `tools` tokens of tools.
     pub fn new(context_window: u64, tools: u64) -> Self {
         let used = percent(context_window, 100 - FREE_PERCENT);

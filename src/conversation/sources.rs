@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::store::{Json, LenientJson};
 use crate::types::session::{SessionId, TurnId};
-use crate::types::source::{self, Parts, Source, SourceSpan};
+use crate::types::source::{self, Source, SourceSpan, SourcedText};
 
 /// Sources in a column. None in rows of former versions. Unreadable ones are of a newer version, and count as
 /// unknown.
@@ -22,11 +22,14 @@ impl FromSql for KeptSources {
 }
 
 /// Returns the input of a step. Its source is unknown if there are no spans.
-pub fn input(text: Option<String>, spans: Option<LenientJson<Vec<SourceSpan>>>) -> Option<Parts> {
+pub fn input(
+    text: Option<String>,
+    spans: Option<LenientJson<Vec<SourceSpan>>>,
+) -> Option<SourcedText> {
     let text = text?;
     Some(match spans.and_then(|spans| spans.0) {
-        Some(spans) => Parts::restored(text, spans),
-        None => Parts::of(Source::Unknown, text),
+        Some(spans) => SourcedText::from_stored(text, spans),
+        None => SourcedText::of(Source::Unknown, text),
     })
 }
 

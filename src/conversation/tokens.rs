@@ -67,7 +67,7 @@ pub fn picture_tokens(turns: &[Turn]) -> u64 {
 }
 
 /// Estimates the tokens of a conversation, all of it counted anew.
-pub fn said_tokens(summary: Option<&str>, turns: &[Turn], sees: bool) -> u64 {
+pub fn conversation_tokens(summary: Option<&str>, turns: &[Turn], sees: bool) -> u64 {
     let turns_tokens: u64 = turns.iter().map(turn_tokens).sum();
     let pictures = if sees { picture_tokens(turns) } else { 0 };
     summary.map_or(0, tokens) + turns_tokens + pictures
@@ -142,7 +142,7 @@ impl TokenEstimate {
     }
 
     /// Lowers the ceiling after the provider, with a configured `context_window`, rejected a prompt of `used` tokens.
-    pub fn too_much(&mut self, used: u64, context_window: u64) {
+    pub fn lower_ceiling(&mut self, used: u64, context_window: u64) {
         let ceiling = percent(used, FULL_AT).max(percent(context_window, CEILING_LEAST));
         self.ceiling = Some(self.ceiling.map_or(ceiling, |before| before.min(ceiling)));
     }

@@ -16,17 +16,17 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 pub(crate) use crate::conversation::sessions::open_or_begin;
 pub(crate) use calls::{
-    CallTurn, RequestedCall, call_began, call_ended, call_may_run, call_runs, call_waits,
-    plan_calls, requested_call, set_images, set_undo, turn_of_call,
+    CallTurn, RequestedCall, end_call, mark_call_planned, mark_call_running, mark_call_waiting,
+    plan_calls, requested_call, set_call_start, set_images, set_undo, turn_of_call,
 };
 pub(crate) use compaction::{
-    Summaries, TranscriptStart, compact, first_since, is_open, is_quiet_since, leave_out,
-    mark_summarized, said_since_notes, set_frozen, set_shortened, set_silent, whole_summary,
+    Summaries, TranscriptStart, bytes_since_notes, compact, first_since, is_open, is_quiet_since,
+    leave_out, mark_summarized, set_frozen, set_shortened, set_silent, whole_summary,
 };
 #[cfg(feature = "gateway")]
 pub(crate) use running::running_turn;
 use unreadable::turn_of;
-pub(crate) use unreadable::{UnreadableTurn, end_turn_alone, keep_turn};
+pub(crate) use unreadable::{UnreadableTurn, end_turn_alone, store_unreadable_turn};
 
 use crate::bus::journal::{self, origin_params, read_origin};
 use crate::conversation::history;
@@ -45,7 +45,7 @@ use crate::types::summary::SourcedSummary;
 
 /// A turn that has not ended, as found after a restart.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Unfinished {
+pub(crate) struct UnfinishedTurn {
     pub(crate) turn: TurnId,
     pub(crate) origin: Origin,
     pub(crate) sender: Sender,
@@ -204,7 +204,7 @@ pub(crate) fn begin_turn(
 }
 
 /// A turn that has not ended, or the reason why it cannot be read.
-pub(crate) type ReadTurn = Result<Unfinished, UnreadableTurn>;
+pub(crate) type ReadTurn = Result<UnfinishedTurn, UnreadableTurn>;
 
 const UNFINISHED: &str =
     "SELECT s.channel, s.chat, s.thread, t.id, t.sender, t.reply_to, t.attempts, t.draft,
@@ -212,7 +212,7 @@ const UNFINISHED: &str =
      FROM turns t JOIN sessions s ON s.id = t.session WHERE t.ending IS NULL";
 
 /// Returns the readable turns that have not ended, oldest first.
-pub(crate) fn unfinished(store: &Connection) -> rusqlite::Result<Vec<Unfinished>> {
+pub(crate) fn unfinished(store: &Connection) -> rusqlite::Result<Vec<UnfinishedTurn>> {
     Ok(all_unfinished(store)?.into_iter().filter_map(Result::ok).collect())
 }
 
@@ -238,7 +238,7 @@ pub(crate) fn suspend(store: &Connection, turn: TurnId) -> rusqlite::Result<()> 
 }
 
 /// Returns the time that a turn had worked before it was last suspended.
-pub(crate) fn worked(store: &Connection, turn: TurnId) -> rusqlite::Result<Duration> {
+pub(crate) fn working_time(store: &Connection, turn: TurnId) -> rusqlite::Result<Duration> {
     let worked = store
         .prepare_cached("SELECT worked FROM turns WHERE id = ?")?
         .query_row([turn], |row| row.get(0))?;
@@ -246,7 +246,7 @@ pub(crate) fn worked(store: &Connection, turn: TurnId) -> rusqlite::Result<Durat
 }
 
 /// Adds to the time that a turn has worked, when it is suspended.
-pub(crate) fn add_worked(
+pub(crate) fn add_working_time(
     store: &Connection,
     turn: TurnId,
     worked: Duration,
@@ -317,7 +317,7 @@ pub(crate) fn stopped_at(store: &Connection, turn: TurnId) -> rusqlite::Result<O
 }
 
 /// Returns the person for whom a turn works, and the provider that answers.
-pub(crate) fn who_answers_whom(
+pub(crate) fn sender_and_provider(
     store: &Connection,
     turn: TurnId,
 ) -> rusqlite::Result<(Sender, String)> {
@@ -328,7 +328,7 @@ pub(crate) fn who_answers_whom(
 
 /// Returns true if the turn still runs. Each commit of a turn checks this, so that a turn which `/stop` has ended
 /// stays ended.
-pub(crate) fn runs(store: &Connection, turn: TurnId) -> rusqlite::Result<bool> {
+pub(crate) fn is_running(store: &Connection, turn: TurnId) -> rusqlite::Result<bool> {
     store.prepare_cached("SELECT 1 FROM turns WHERE id = ? AND ending IS NULL")?.exists([turn])
 }
 
@@ -403,7 +403,7 @@ pub(crate) fn end_turn(
         )?
         .execute(params![now, turn])?;
     asks::cancel(store, turn, replies::NO_LONGER_NEEDED)?;
-    deferred::drop_untold(store, turn)?;
+    deferred::drop_unreported(store, turn)?;
     end_turn_alone(store, turn, ending)?;
     history::index_turn(store, turn)
 }

@@ -125,7 +125,7 @@ pub(super) async fn report_safe_mode(bus: &Bus, safe_mode: SafeMode, restarts: b
 /// Notifies the person who asked for the restart.
 pub(super) async fn report_restart(bus: &Bus) {
     match bus.store.write("restarted", Sync::Now, restarted::report).await {
-        Ok(()) => bus.outbox.up(),
+        Ok(()) => bus.outbox.notify(),
         Err(error) => tracing::warn!(%error, "Cannot report back after the restart"),
     }
 }

@@ -32,7 +32,7 @@ pub(super) fn sandbox(
     sandbox::adopt_cgroup();
     let state = match exposed {
         Some(Exposure { words: why, .. }) => SandboxState::Refused { why },
-        None => tools::shell::standing_in(config, workspace),
+        None => tools::shell::check_sandbox_in(config, workspace),
     };
     match &state {
         SandboxState::Off => {}

@@ -8,9 +8,9 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use crate::atomic_file;
 use crate::bus::freshness::since_boot;
 use crate::types::safe_mode::SafeMode;
-use crate::whole_file;
 
 /// The file within the home.
 pub const FILE: &str = "starts.json";
@@ -93,5 +93,5 @@ fn read_record(home: &Path) -> StartRecord {
 
 fn write_record(home: &Path, record: &StartRecord) -> io::Result<()> {
     let text = serde_json::to_vec(record).expect("our own type has string keys");
-    whole_file::replace(&home.join(FILE), &text, whole_file::PRIVATE)
+    atomic_file::replace(&home.join(FILE), &text, atomic_file::PRIVATE)
 }

@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 
+use crate::atomic_file;
 use crate::bus::notices;
 use crate::replies;
 use crate::services::Services;
-use crate::whole_file;
 use crate::workspace::merge::merge;
 use crate::workspace::template::files;
 use crate::workspace::{FileChange, Hash, Workspace, WorkspacePath};
@@ -98,7 +98,7 @@ pub(super) async fn follow(services: &Services, home: &Path) {
     // Written last, so that the owner is notified again of kept files after a crash before it.
     let Some(record) = record else { return };
     let text = serde_json::to_vec_pretty(&record).expect("texts by their names");
-    if let Err(error) = whole_file::replace(&home.join(FILE), &text, whole_file::PRIVATE) {
+    if let Err(error) = atomic_file::replace(&home.join(FILE), &text, atomic_file::PRIVATE) {
         tracing::warn!(%error, "Cannot keep the state of the workspace's template");
     }
 }
@@ -165,7 +165,7 @@ fn write_private(folder: &Path, name: &str, text: &[u8]) -> std::io::Result<()> 
     let file: PathBuf = folder.join(name);
     let parent = file.parent().unwrap_or(folder);
     DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
-    whole_file::replace(&file, text, whole_file::PRIVATE)
+    atomic_file::replace(&file, text, atomic_file::PRIVATE)
 }
 
 /// Reads the record. An unreadable one counts as empty.

@@ -51,7 +51,7 @@ const PRUNED: &[(Prune, chrono::Duration)] = &[
     (outbox::prune, KEPT),
     (asks::prune, KEPT),
     (deferred::prune, KEPT),
-    (schedule::prune_hooked, KEPT),
+    (schedule::prune_webhook_calls, KEPT),
     // Each kind has a retention of its own.
     (background::prune, chrono::Duration::zero()),
     (actions::prune_commands, KEPT),
@@ -94,10 +94,11 @@ impl Tidier {
     async fn tidy_by_clock(&self) -> Result<(), StoreError> {
         let store = &self.turns.services.bus.store;
         let read_times = |store: &Connection| {
-            Ok((journal::newest_of_platforms(store)?, marks::last_believed(store)?))
+            Ok((journal::newest_of_platforms(store)?, marks::last_trusted_time(store)?))
         };
-        let (newest_of_platforms, last_believed) = store.read(read_times).await?;
-        let newest = schedule::believed(self.opened.newest, newest_of_platforms.max(last_believed));
+        let (newest_of_platforms, last_trusted_time) = store.read(read_times).await?;
+        let newest =
+            schedule::believed(self.opened.newest, newest_of_platforms.max(last_trusted_time));
         let uptime = chrono::Duration::from_std(self.opened.at.elapsed()).unwrap_or_default();
         // A platform may have reported a newer time since.
         let (newest, uptime) = match newest_of_platforms {
@@ -110,8 +111,8 @@ impl Tidier {
             tracing::warn!("The clock is wrong, so no old data is deleted");
             return Ok(());
         };
-        if let Some(at) = newest.map(|newest| now.min(newest + uptime)).max(last_believed) {
-            let note = move |store: &Connection| marks::note_believed(store, at);
+        if let Some(at) = newest.map(|newest| now.min(newest + uptime)).max(last_trusted_time) {
+            let note = move |store: &Connection| marks::store_trusted_time(store, at);
             store.write("clock believed", Sync::Later, note).await?;
         }
         self.tidy(now).await
@@ -230,7 +231,7 @@ async fn return_free_pages(store: &Store) -> Result<(), StoreError> {
         let mut free = pages.free;
         while free > FREE_PAGES_KEPT {
             let pages_max = PAGES_RETURNED_MAX.min(free - FREE_PAGES_KEPT);
-            let shrink = move |store: &Connection| DatabasePages::give_back(store, pages_max);
+            let shrink = move |store: &Connection| DatabasePages::release_free(store, pages_max);
             let free_after = store.write("shrink", Sync::Later, shrink).await?;
             // Nothing was returned. Others may use free pages meanwhile, but none becomes free by itself.
             if free_after >= free {

@@ -105,7 +105,7 @@ async fn run_hooks(
         let Some(why) = hook.refused else { continue };
         tracing::error!(hook = %name, %why, "A hook is not run");
         let (key, text) = (format!("hook {name}: {why}"), replies::hook_refused(&name, &why));
-        if let Err(error) = notices::tell_owner(&bus, key, text).await {
+        if let Err(error) = notices::notify_owner(&bus, key, text).await {
             tracing::error!(%error, "Cannot report a hook that is not run");
         }
     }

@@ -49,14 +49,14 @@ impl WatchedParts {
     /// Returns the parts that make no progress within this time. A part without work makes progress, too.
     pub async fn stuck(&self, within: Duration) -> Vec<String> {
         let Self { bus, deliveries, attempt_time_max } = self;
-        if bus.store.working_for().is_some_and(|time| time < LONG_WORK_TIME_MAX) {
+        if bus.store.long_work_duration().is_some_and(|time| time < LONG_WORK_TIME_MAX) {
             return Vec::new();
         }
         let (writer, reader, agent) = tokio::join!(
             answers_within(within, bus.store.writer_answers()),
             answers_within(within, bus.store.reader_answers()),
             answers_within(within, async {
-                bus.inbox.up_and_round(&bus.rounds).await;
+                bus.inbox.notify_and_await_round(&bus.rounds).await;
                 true
             }),
         );
@@ -66,7 +66,7 @@ impl WatchedParts {
         stuck.extend((!agent).then(|| "the agent loop".to_owned()));
         let checks = deliveries.iter().map(|(name, progress)| async move {
             let makes_round = answers_within(within, async {
-                bus.outbox.up_and_round(&progress.rounds).await;
+                bus.outbox.notify_and_await_round(&progress.rounds).await;
                 true
             });
             let is_hanging = progress.oldest_attempt().is_some_and(|age| age > *attempt_time_max);

@@ -20,7 +20,7 @@ pub struct StoreCheck {
 pub fn check_store(home: &Path, daemon_writes: Option<bool>) -> StoreCheck {
     let path = home.join(store::FILE);
     let examined = match store::has_store(home) {
-        true => store::examine(home),
+        true => store::check_integrity(home),
         false => {
             return StoreCheck {
                 finding: Finding::ok("store", "there is none yet"),
@@ -32,7 +32,7 @@ pub fn check_store(home: &Path, daemon_writes: Option<bool>) -> StoreCheck {
     let is_begun = fs::metadata(&path).is_ok_and(|file| file.len() == 0);
     let is_readable = examined.is_ok();
     let finding = match examined {
-        Ok(()) => match store::look(home, people::paired) {
+        Ok(()) => match store::try_read(home, people::paired) {
             Some(paired) => {
                 Finding::ok("store", format!("readable, people paired: {}", paired.len()))
             }

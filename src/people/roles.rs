@@ -110,7 +110,7 @@ impl People {
             return Ok(role);
         }
         let listed =
-            self.access.get(&from.channel).and_then(|access| access.listed(inbound.places()));
+            self.access.get(&from.channel).and_then(|access| access.listed(inbound.config_ids()));
         let is_listed = listed.is_some_and(|groups| groups != Groups::Off);
         match is_listed && !is_blocked(store, &from.channel, &sender.id)? {
             true => Ok(Some(Role::Guest)),

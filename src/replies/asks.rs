@@ -266,8 +266,14 @@ pub fn making_later(tools: &[&str]) -> String {
     format!("I'm doing it now: {}. You'll get the result here.", as_is(tools.join(", ")))
 }
 
-pub fn too_many_later(most: usize) -> String {
-    format!("I'm already working on {most} tasks. Please try again when one of them has ended.")
+/// Explains that not all approved calls could begin. `begun`: the tools of those that did.
+pub fn too_many_later(most: usize, begun: &[&str]) -> String {
+    let busy = format!("I'm working on {most} tasks now, as many as I can.");
+    let again = "Please approve the rest when one of them has ended.";
+    match begun {
+        [] => format!("{busy} {again}"),
+        begun => format!("I'm doing this now: {}. {busy} {again}", as_is(begun.join(", "))),
+    }
 }
 
 pub fn approved_once(tool: &str) -> String {

@@ -38,9 +38,12 @@ pub const BEYOND_EACH_CORE: u64 = 128 * 1024 * 1024;
 /// Approximate bytes that a command can take in a millisecond for each core.
 const FILLED_EACH_MS: u64 = 1024 * 1024;
 
-/// The pause between two looks, by the memory that is left until the limit.
+/// The pause between two looks, by what is left until the limits.
 const PAUSE_MIN: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_millis(100);
+
+/// The maximum pause once the command has used no CPU time between two looks, as an MCP server that waits.
+const IDLE_PAUSE_MAX: Duration = Duration::from_millis(500);
 
 /// Memory of the machine that must stay free: these bytes, or this share of all, or half of the memory that was free
 /// at the beginning, whichever is least. Some memory that the kernel keeps for a process is counted nowhere.
@@ -58,8 +61,14 @@ pub(super) struct ResourceAccounting<'a> {
     free_min: u64,
     /// Bytes of memory between the command's use and its limit, at the last look.
     memory_left: u64,
+    /// Bytes of disk space between the command's use and its limit, at the last look.
+    disk_left: u64,
     /// Bytes that it can take in a millisecond.
     filled_each_ms: u64,
+    /// CPU time of its processes at the last look, in clock ticks.
+    cpu_ticks: u64,
+    /// True if it used no CPU time between the last two looks.
+    is_idle: bool,
 }
 
 /// The kernel's figures for a process.
@@ -96,16 +105,25 @@ impl<'a> ResourceAccounting<'a> {
             disks,
             free_min,
             memory_left,
+            disk_left: spec.bounds.disk,
             filled_each_ms,
+            cpu_ticks: 0,
+            is_idle: false,
         })
     }
 
-    /// Returns the time until the next look: the sooner the command could reach its limit, the shorter.
+    /// Returns the time until the next look: the sooner the command could reach a limit, the shorter.
     pub(super) fn pause(&self) -> Duration {
-        if !self.counts_memory {
-            return PAUSE_MAX;
+        let to_fill = |bytes: u64| Duration::from_millis(bytes / self.filled_each_ms);
+        // Others write to the disks as well, so little space alone shortens no pause.
+        let pause_max = match self.is_idle {
+            true => to_fill(self.disk_left).clamp(PAUSE_MAX, IDLE_PAUSE_MAX),
+            false => PAUSE_MAX,
+        };
+        match self.counts_memory {
+            true => to_fill(self.memory_left).clamp(PAUSE_MIN, pause_max),
+            false => pause_max,
         }
-        Duration::from_millis(self.memory_left / self.filled_each_ms).clamp(PAUSE_MIN, PAUSE_MAX)
     }
 
     /// Returns the limit that is exceeded, if any.
@@ -131,6 +149,11 @@ impl<'a> ResourceAccounting<'a> {
             return Some(ExceededLimit::Memory);
         }
         let is_full = self.scratch.bytes(bounds.tmp) > bounds.tmp || self.disks.are_full(&pids);
+        self.disk_left = self.disks.bytes_left();
+        let cpu_ticks =
+            pids.iter().filter_map(|pid| processes::stat(*pid)).map(|it| it.cpu_ticks).sum();
+        self.is_idle = cpu_ticks == self.cpu_ticks;
+        self.cpu_ticks = cpu_ticks;
         is_full.then_some(ExceededLimit::Disk)
     }
 }

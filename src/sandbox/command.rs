@@ -12,7 +12,7 @@ use crate::secret::VariableValue;
 use crate::types::words::words;
 
 /// The program's hidden first argument.
-pub const ENTRY: &str = "__cage";
+pub const ENTRY: &str = "__sandbox";
 
 /// The part of a command's memory that its own `/tmp` may take, which is in memory.
 const TMP_SHARE: u64 = 4;

@@ -76,6 +76,15 @@ impl Disks {
         lost_counted && self.is_by_command(pids)
     }
 
+    /// Returns the bytes that can be taken on each disk before its use is looked at more closely.
+    pub(super) fn bytes_left(&self) -> u64 {
+        let left = self.all.iter().filter_map(|disk| {
+            let lost = disk.bytes.saturating_sub(free(&statvfs(&disk.path).ok()?));
+            Some(self.bytes_max.saturating_sub(lost))
+        });
+        left.min().unwrap_or(self.bytes_max)
+    }
+
     /// Returns true if this command took the space, or if that stays unknown.
     fn is_by_command(&mut self, pids: &[Pid]) -> bool {
         let (mut sum, mut all_known) = (self.reaped_bytes, true);

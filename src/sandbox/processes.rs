@@ -10,11 +10,13 @@ const LOOKED_AT_MAX: usize = 4_096;
 /// Maximum number of looks at a process: if its parent ends during a look, it gets another one.
 const TRIES_MAX: usize = 3;
 
-/// The parent and the group of a process.
+/// The kernel's line about a process (/proc/PID/stat).
 pub(super) struct ProcessStat {
     pub(super) parent: Option<Pid>,
     /// The number of its process group.
     pub(super) group: i32,
+    /// Its CPU time, in the kernel and outside, in clock ticks.
+    pub(super) cpu_ticks: u64,
 }
 
 /// Returns the processes of a command with its first one. This process is the guard.
@@ -34,13 +36,15 @@ pub(super) fn is_below(process: Pid, first: Pid) -> bool {
     })
 }
 
-/// Reads the parent and the group of a process. None if it has ended.
+/// Reads the kernel's line about a process. None if it has ended.
 pub(super) fn stat(process: Pid) -> Option<ProcessStat> {
     let text = fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero())).ok()?;
     // The name before it may contain anything.
     let mut fields = text.rsplit_once(") ")?.1.split(' ').skip(1);
     let (parent, group) = (fields.next()?, fields.next()?.parse().ok()?);
-    Some(ProcessStat { parent: pid(parent), group })
+    // The fields 14 and 15 (proc(5)); the group is the fifth.
+    let cpu_ticks = fields.skip(8).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum();
+    Some(ProcessStat { parent: pid(parent), group, cpu_ticks })
 }
 
 /// Returns the process that a thread belongs to.

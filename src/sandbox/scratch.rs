@@ -14,7 +14,7 @@ use super::command::{BYTES_A_FILE, SandboxLevel};
 
 /// The parent folder: every system has it, and a guard has no variables that could name another one.
 const PLACE: &str = "/tmp";
-const NAME: &str = "peacrab-cage-";
+const NAME: &str = "peacrab-sandbox-";
 
 /// Prefix of the name of a trial's folder.
 pub(super) const TRIAL_NAME: &str = "peacrab-trial-";

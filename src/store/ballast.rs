@@ -36,12 +36,12 @@ impl Ballast {
     }
 
     /// Returns the ballast of a home whose file was just deleted.
-    pub(super) fn overboard(home: &Path) -> Self {
+    pub(super) fn deleted(home: &Path) -> Self {
         Self { gone: Some(Instant::now()), ..Self::of(home) }
     }
 
     /// Returns the ballast of a home. Writes the file if it is missing.
-    pub(super) fn lay(home: &Path) -> Self {
+    pub(super) fn create(home: &Path) -> Self {
         let mut ballast = Self::of(home);
         ballast.take_in();
         ballast
@@ -61,7 +61,7 @@ impl Ballast {
     }
 
     /// Deletes the file. Returns true if it existed.
-    pub(super) fn drop_overboard(&mut self) -> bool {
+    pub(super) fn delete(&mut self) -> bool {
         let is_freed = fs::remove_file(&self.path).is_ok();
         if is_freed {
             tracing::error!("The disk is full, released the ballast file. Free some space");
@@ -71,7 +71,7 @@ impl Ballast {
     }
 
     /// Writes the file again if it was deleted over a minute ago. Called while the disk has space.
-    pub(super) fn ease(&mut self) {
+    pub(super) fn restore(&mut self) {
         if self.gone.is_some_and(|gone| gone.elapsed() > BALLAST_AGAIN_AFTER) {
             self.take_in();
         }

@@ -163,14 +163,14 @@ pub struct TextColumns {
     pub update: &'static str,
     pub columns: &'static [TextForm],
     /// Updates data derived from a row after the row was blanked.
-    pub renew: Option<fn(&Connection, RowMark) -> rusqlite::Result<()>>,
+    pub renew: Option<fn(&Connection, RowKey) -> rusqlite::Result<()>>,
 }
 
 /// The two numbers that identify a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct RowMark(pub i64, pub i64);
+pub struct RowKey(pub i64, pub i64);
 
-impl RowMark {
+impl RowKey {
     /// The mark before all rows.
     pub const FIRST: Self = Self(i64::MIN, i64::MIN);
 }
@@ -179,20 +179,20 @@ impl RowMark {
 #[derive(Clone, Copy, Debug)]
 pub struct BlankPass {
     /// Only rows after this one.
-    pub after: RowMark,
+    pub after: RowKey,
     /// True if rows are blanked, false if they are only found.
     pub blanks: bool,
     /// The first number of a row that is not blanked.
-    pub spares: Option<i64>,
+    pub excluded_row: Option<i64>,
 }
 
 /// The result for a slice of rows.
 #[derive(Debug, Default)]
 pub struct BlankedSlice {
     /// The last row of the slice. None if no more follow.
-    pub next: Option<RowMark>,
+    pub next: Option<RowKey>,
     /// The rows that contain the words.
-    pub changed: Vec<RowMark>,
+    pub changed: Vec<RowKey>,
 }
 
 /// A chat of a person or a group.
@@ -215,7 +215,7 @@ pub fn blank_slice(
         select.query(params![pass.after.0, pass.after.1, chat.channel, chat.chat, SLICE_ROWS])?;
     let (mut slice, mut last, mut count) = (BlankedSlice::default(), None, 0);
     while let Some(row) = rows.next()? {
-        let mark = RowMark(row.get(0)?, row.get(1)?);
+        let mark = RowKey(row.get(0)?, row.get(1)?);
         (last, count) = (Some(mark), count + 1);
         let mut values = vec![SqlValue::Integer(mark.0), SqlValue::Integer(mark.1)];
         let mut is_changed = false;
@@ -228,7 +228,7 @@ pub fn blank_slice(
             is_changed |= blanked.is_some();
             values.push(blanked.or(text).map_or(SqlValue::Null, SqlValue::Text));
         }
-        if is_changed && pass.spares != Some(mark.0) {
+        if is_changed && pass.excluded_row != Some(mark.0) {
             slice.changed.push(mark);
             if pass.blanks {
                 store.prepare_cached(table.update)?.execute(params_from_iter(values))?;

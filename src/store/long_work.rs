@@ -35,7 +35,7 @@ impl LongWorks {
     }
 
     /// Returns the time for which there has been announced work. None if there is none.
-    pub(super) fn going_on_for(&self) -> Option<Duration> {
+    pub(super) fn duration(&self) -> Option<Duration> {
         self.lock().since.map(|since| since.elapsed())
     }
 

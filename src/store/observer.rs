@@ -10,10 +10,10 @@ pub enum Sync {
 }
 
 /// A callback for every commit, on the writer thread, just before and just after it.
-pub type Observer = Arc<dyn Fn(Moment<'_>) + Send + std::marker::Sync>;
+pub type Observer = Arc<dyn Fn(CommitEvent<'_>) + Send + std::marker::Sync>;
 
 #[derive(Clone, Copy, Debug)]
-pub struct Moment<'a> {
+pub struct CommitEvent<'a> {
     /// The commit's number since the store was opened, counted from 1.
     pub commit: u64,
     pub phase: Phase,

@@ -28,7 +28,10 @@ fn database_error(path: &Path) -> impl Fn(rusqlite::Error) -> OpenError + use<> 
 
 /// Reads from a home without claiming or changing it, whether or not a daemon runs there. None if nothing
 /// can be read.
-pub fn look<T>(home: &Path, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Option<T> {
+pub fn try_read<T>(
+    home: &Path,
+    work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+) -> Option<T> {
     work(&open_unchanged(&home.join(FILE)).ok()?).ok()
 }
 
@@ -51,7 +54,7 @@ fn open_unchanged(path: &Path) -> rusqlite::Result<Connection> {
 
 /// Reads the store of a home without a running daemon. None if there is no store yet. `work` expects the newest schema:
 /// if it fails in a store that no daemon has migrated yet, the error says so.
-pub fn peek<T>(
+pub fn read_offline<T>(
     home: &Path,
     work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
 ) -> Result<Option<T>, OpenError> {
@@ -94,12 +97,12 @@ pub fn check_schema(home: &Path) -> Result<(), OpenError> {
 ///
 /// # Errors
 /// The database is damaged, or its schema is not one that this version knows.
-pub fn examine(home: &Path) -> Result<(), OpenError> {
-    examine_file(&home.join(FILE)).map(drop)
+pub fn check_integrity(home: &Path) -> Result<(), OpenError> {
+    check_file_integrity(&home.join(FILE)).map(drop)
 }
 
 /// The same for a database of any name. Returns the version of its schema.
-pub fn examine_file(path: &Path) -> Result<u32, OpenError> {
+pub fn check_file_integrity(path: &Path) -> Result<u32, OpenError> {
     refuse_emptied(path)?;
     let damaged = |why| OpenError::of_database(path.to_owned(), StoreError::Corrupt(why));
     let read = || {

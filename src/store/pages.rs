@@ -32,7 +32,7 @@ impl DatabasePages {
 
     /// Gives at most `pages_max` free pages back to the disk, and returns the number of free pages that are left.
     /// The file becomes shorter when the write-ahead log is moved into it.
-    pub fn give_back(store: &Connection, pages_max: u32) -> rusqlite::Result<u32> {
+    pub fn release_free(store: &Connection, pages_max: u32) -> rusqlite::Result<u32> {
         // Each step frees one page.
         let mut statement = store.prepare(&format!("PRAGMA incremental_vacuum({pages_max})"))?;
         let mut steps = statement.query([])?;

@@ -20,8 +20,8 @@ impl Store {
     }
 
     /// Returns the time for which there has been announced work. None if there is none.
-    pub fn working_for(&self) -> Option<Duration> {
-        self.long_works.going_on_for()
+    pub fn long_work_duration(&self) -> Option<Duration> {
+        self.long_works.duration()
     }
 
     /// Waits until the writer has finished its queue. Returns false if its thread has ended.

@@ -4,7 +4,7 @@ use rusqlite::{Connection, ErrorCode};
 
 /// Runs a part of a change in a savepoint, and rolls it back if it fails. The outer error concerns the
 /// whole store, and ends the whole change; the inner one describes the failure of this part.
-pub fn apart<T>(
+pub fn in_savepoint<T>(
     store: &Connection,
     work: impl FnOnce() -> rusqlite::Result<T>,
 ) -> rusqlite::Result<Result<T, String>> {

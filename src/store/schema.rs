@@ -25,7 +25,7 @@ pub struct MigrationProgress {
 }
 
 /// Receives the progress of a migration, again and again while it makes some.
-pub type MigrationReport = Arc<dyn Fn(MigrationProgress) + Send + Sync>;
+pub type MigrationObserver = Arc<dyn Fn(MigrationProgress) + Send + Sync>;
 
 /// The version of the base schema, which is the oldest that can be opened.
 pub(super) const BASE_VERSION: u32 = 7;
@@ -80,7 +80,7 @@ pub(super) fn version(connection: &Connection) -> rusqlite::Result<u32> {
 pub(super) fn migrate(
     connection: &mut Connection,
     found: u32,
-    report: Option<&MigrationReport>,
+    report: Option<&MigrationObserver>,
 ) -> rusqlite::Result<()> {
     let begun = Instant::now();
     // A new database takes no time.
@@ -119,7 +119,7 @@ fn watch(
     connection: &mut Connection,
     reached: u32,
     begun: Instant,
-    report: MigrationReport,
+    report: MigrationObserver,
 ) -> rusqlite::Result<()> {
     let mut last = begun.elapsed();
     let tell = move |took| report(MigrationProgress { reached, newest: newest(), took });

@@ -13,7 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::changes::Changes;
 use super::commit_times::CommitTimes;
 use super::long_work::WrittenBytes;
-use super::{Ballast, LongWork, Moment, Observer, Phase, StoreError, Sync};
+use super::{Ballast, CommitEvent, LongWork, Observer, Phase, StoreError, Sync};
 
 /// Maximum number of changes in one commit, so that the first of them does not wait long.
 const GROUP_MAX: usize = 64;
@@ -86,16 +86,16 @@ impl Write {
 }
 
 /// Announces a writer until it is dropped.
-pub struct AboutToWrite(Arc<AtomicUsize>);
+pub struct AnnouncedWriter(Arc<AtomicUsize>);
 
-impl AboutToWrite {
+impl AnnouncedWriter {
     pub(super) fn new(writers: &Arc<AtomicUsize>) -> Self {
         writers.fetch_add(1, Ordering::Relaxed);
         Self(Arc::clone(writers))
     }
 }
 
-impl Drop for AboutToWrite {
+impl Drop for AnnouncedWriter {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -227,9 +227,9 @@ impl Writer {
         if is_full(committed.as_ref().err())
             || outcomes.iter().any(|outcome| is_full(outcome.failed.as_ref()))
         {
-            self.ballast.drop_overboard();
+            self.ballast.delete();
         } else if committed.is_ok() {
-            self.ballast.ease();
+            self.ballast.restore();
         }
         outcomes.into_iter().for_each(|outcome| (outcome.report)(committed.clone()));
     }
@@ -285,7 +285,7 @@ impl Writer {
 
     fn observe(&self, phase: Phase, labels: &[&'static str]) {
         if let Some(observer) = &self.observer {
-            observer(Moment { commit: self.commits, phase, sync: self.sync(), labels });
+            observer(CommitEvent { commit: self.commits, phase, sync: self.sync(), labels });
         }
     }
 }

@@ -3,9 +3,9 @@
 //! background task; this module begins it.
 
 mod run;
-mod hours;
+mod quiet_hours;
 mod context;
-mod watched;
+mod requests;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -18,13 +18,13 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-pub use hours::QuietHours;
+pub use quiet_hours::QuietHours;
+pub use requests::{FILE, active_requests, alert};
 pub use run::{
     HeartbeatReport, HeartbeatRunId, RunningHeartbeat, get, may_send, running_for, settle,
 };
-pub use watched::{FILE, alert, in_effect};
 
-use crate::bus::Wake;
+use crate::bus::Notifier;
 use crate::conversation::{ledger, presence};
 use crate::memory;
 use crate::people::{self, LOCAL, Role};
@@ -121,7 +121,7 @@ pub struct HeartbeatControl {
     /// Time of the next run, as far as the task knows.
     pub next: watch::Sender<Option<DateTime<Utc>>>,
     /// Wakes when the heartbeat was switched on or off.
-    pub switched: Wake,
+    pub switched: Notifier,
 }
 
 /// The recipient of alerts, on whose behalf the runs act.
@@ -145,8 +145,8 @@ impl HeartbeatInputs {
     fn begin(self, store: &Connection) -> rusqlite::Result<HeartbeatCheck> {
         let Self { new, watched, notes, now, channels } = self;
         run::clear(store, &channels)?;
-        let context = context::of(store, &new, now)?;
-        let text = watched::task(&watched, &notes, &context);
+        let context = context::read_context(store, &new, now)?;
+        let text = requests::task(&watched, &notes, &context);
         let asked = new.asked;
         if run::begin(store, new, &text, context.tainted, now)? {
             return Ok(HeartbeatCheck::Begun);
@@ -198,7 +198,7 @@ impl HeartbeatControl {
         let quiet_ends = Some(self.awake(now)).filter(|awake| *awake > now);
         if state.holds && quiet_ends.is_none() {
             self.services.bus.store.write("held alerts", Sync::Now, run::release).await?;
-            self.services.bus.outbox.up();
+            self.services.bus.outbox.notify();
         }
         let release = quiet_ends.filter(|_| state.holds);
         let every = self.config.every.and_then(|every| chrono::Duration::from_std(every).ok());
@@ -253,7 +253,7 @@ impl HeartbeatControl {
         };
         let begin = move |store: &Connection| inputs.begin(store);
         let check = self.services.bus.store.write("heartbeat", Sync::Later, begin).await?;
-        self.services.bus.inbox.up();
+        self.services.bus.inbox.notify();
         Ok(check)
     }
 
@@ -328,7 +328,7 @@ impl HeartbeatControl {
 
     /// Returns the requests of HEARTBEAT.md. None if there are none.
     async fn watched(&self) -> Result<Option<String>, FileError> {
-        self.services.workspace.off_thread(watched::read).await
+        self.services.workspace.off_thread(requests::read).await
     }
 
     /// Returns today's notes. Empty for a group, which may not read them.
@@ -364,12 +364,12 @@ impl HeartbeatControl {
     }
 
     /// Returns the state of the heartbeat, described in sentences.
-    pub async fn words(&self) -> Result<String, StoreError> {
+    pub async fn describe(&self) -> Result<String, StoreError> {
         Ok(replies::heartbeat(&self.shown(self.clock.now()).await?))
     }
 
     /// Returns a closure that carries out a request of an entitled person in a transaction, and returns the answer.
-    pub async fn order(
+    pub async fn prepare_request(
         &self,
         request: HeartbeatRequest,
     ) -> Result<impl FnOnce(&Connection) -> rusqlite::Result<String> + Send + use<>, StoreError>
@@ -377,7 +377,7 @@ impl HeartbeatControl {
         let now = self.clock.now();
         let is_on = self.config.every.is_some();
         let shown = match request {
-            HeartbeatRequest::Show => self.words().await?,
+            HeartbeatRequest::Show => self.describe().await?,
             HeartbeatRequest::Now | HeartbeatRequest::On | HeartbeatRequest::Off => String::new(),
         };
         let ready = match request {
@@ -412,11 +412,11 @@ impl HeartbeatControl {
     }
 
     /// Wakes the tasks concerned after a request was carried out.
-    pub fn ordered(&self, request: HeartbeatRequest) {
+    pub fn wake_after(&self, request: HeartbeatRequest) {
         match request {
             HeartbeatRequest::Show => {}
-            HeartbeatRequest::Now => self.services.bus.inbox.up(),
-            HeartbeatRequest::On | HeartbeatRequest::Off => self.switched.up(),
+            HeartbeatRequest::Now => self.services.bus.inbox.notify(),
+            HeartbeatRequest::On | HeartbeatRequest::Off => self.switched.notify(),
         }
     }
 

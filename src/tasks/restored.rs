@@ -11,7 +11,7 @@ const WHY: &str = "restored from a backup";
 
 /// A job that was due between the backup and now.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PassedJob {
+pub struct SkippedJob {
     pub number: i64,
     pub text: String,
     /// Next due time. None if it was to run once, and is paused.
@@ -30,14 +30,18 @@ pub fn end_tasks(store: &Connection, now: DateTime<Utc>) -> rusqlite::Result<usi
 
 /// Moves the jobs that were due until `now` to their next time, and returns them. A job that was to run once is
 /// paused.
-pub fn pass_due_jobs(store: &Connection, now: DateTime<Utc>) -> rusqlite::Result<Vec<PassedJob>> {
+pub fn skip_due_jobs(store: &Connection, now: DateTime<Utc>) -> rusqlite::Result<Vec<SkippedJob>> {
     let mut passed = Vec::new();
     for job in schedule::list(store, &JobScope::All)? {
         let is_due = job.state == JobState::Active && job.next.is_some_and(|next| next <= now);
         if !is_due {
             continue;
         }
-        let next = if job.brief.timing.recurs() { job.brief.timing.next_after(now) } else { None };
+        let next = if job.definition.timing.recurs() {
+            job.definition.timing.next_after(now)
+        } else {
+            None
+        };
         match next {
             Some(next) => store.execute(
                 "UPDATE jobs SET next = ?, last = ? WHERE id = ?",
@@ -48,8 +52,8 @@ pub fn pass_due_jobs(store: &Connection, now: DateTime<Utc>) -> rusqlite::Result
                 params![WHY, job.id],
             )?,
         };
-        let text = job.brief.payload.text().to_owned();
-        passed.push(PassedJob { number: job.id.0, text, next });
+        let text = job.definition.payload.text().to_owned();
+        passed.push(SkippedJob { number: job.id.0, text, next });
     }
     Ok(passed)
 }

@@ -5,22 +5,22 @@
 mod clock;
 mod command;
 mod cost;
-mod doing;
-mod hooked;
+mod work;
+mod webhook_calls;
 mod due;
 mod job;
-mod naming;
+mod file_mentions;
 mod needs;
 mod note;
-mod order;
+mod operation;
 mod pass;
 mod payload;
-mod reading;
+mod time_parser;
 mod run;
 mod settling;
 mod state_folders;
 mod timing;
-mod unasked;
+mod preapproved_calls;
 mod request;
 mod running_commands;
 
@@ -35,28 +35,32 @@ use tokio_util::sync::CancellationToken;
 pub use clock::{Clock, believed, is_sane, pruned_until, release};
 pub use command::{CommandResult, Commands};
 pub use cost::{JobCost, expected_cost, runs_a_month};
-pub use doing::{command_ends, message_for_people};
-pub use due::{Due, DueAction, LATE_AFTER, after_failures, due, reckoned};
-pub use hooked::{HookedAction, HookedCall, HookedOutcome, prune_hooked, take_call};
+pub use due::{Due, DueAction, LATE_AFTER, after_failures, due, recomputed_due};
+pub use file_mentions::{pause_those_naming, paused_naming};
 pub use job::{
     Job, JobDefinition, JobId, JobScope, JobState, Missed, due_soon, get, list, remove_all_of,
 };
-pub use naming::{pause_those_naming, paused_naming};
 pub use needs::CommandNeeds;
-pub use note::{RunText, note};
-pub use order::{CommandFor, JOBS_MAX, JobOrder, add, handle, listing, mentions_others};
-pub use pass::{JobPersonas, JobTerms, PassInputs, PassResult, pass, reckon_all};
+pub use note::{RunMessage, note};
+pub use operation::{
+    CommandFor, JOBS_MAX, JobOperation, add, handle, listing, may_repeat_untrusted,
+};
+pub use pass::{JobPersonas, JobTerms, PassInputs, PassResult, pass, recompute_due_times};
 pub use payload::{JobConversation, Payload, WebhookBody};
-pub use reading::{at, cron, every, zone, zone_in};
+pub use preapproved_calls::PreapprovedCalls;
 pub use request::{JobRequest, JobRequestKind, JobRequester, is_named_time};
 pub(super) use run::prune;
 pub use run::{
-    AT_ONCE_MAX, CommandRun, HISTORY_MAX, PastRun, Run, command_begins, commanded, history, of_job,
-    of_turn, running_for,
+    AT_ONCE_MAX, CommandRun, HISTORY_MAX, PastRun, Run, begin_command, find_job_run, find_turn_run,
+    history, list_command_runs, running_for,
 };
 pub use settling::{FAILURES_MAX, FAILURES_TOLD, settle};
+pub use time_parser::{at, cron, every, zone, zone_in};
 pub use timing::{EVERY_MIN, Timing, midnight, moment};
-pub use unasked::UnaskedCalls;
+pub use webhook_calls::{
+    WebhookCall, WebhookCallAction, WebhookCallOutcome, accept_webhook_call, prune_webhook_calls,
+};
+pub use work::{end_command, message_for_people};
 
 use crate::bus::{journal, outbox};
 use crate::conversation::transcript;
@@ -196,7 +200,7 @@ impl Scheduler {
         }
         let was_set_back = watch.seen.is_some_and(|seen| now < seen - SET_BACK_MIN);
         if was_set_back || watch.seen.is_none() {
-            let reckon = move |store: &Connection| reckon_all(store, now);
+            let reckon = move |store: &Connection| recompute_due_times(store, now);
             if store.read(move |store| pass::is_out(store, now)).await? {
                 store.write("jobs reckoned", Sync::Later, reckon).await?;
             }
@@ -217,8 +221,8 @@ impl Scheduler {
 
     /// Wakes the agent loop and the delivery.
     fn wake(&self) {
-        self.services.bus.inbox.up();
-        self.services.bus.outbox.up();
+        self.services.bus.inbox.notify();
+        self.services.bus.outbox.notify();
     }
 
     /// Returns true if the clock can be right. Reports a wrong clock once.
@@ -248,7 +252,7 @@ impl Scheduler {
                 }
             };
             self.services.bus.store.write("clock is wrong", Sync::Later, tell_owner).await?;
-            self.services.bus.outbox.up();
+            self.services.bus.outbox.notify();
         }
         Ok(false)
     }

@@ -15,12 +15,12 @@ use crate::conversation::task_sessions::{self, SessionTerms};
 use crate::conversation::transcript::{self, CallTurn};
 use crate::store::{LenientJson, Time, integer_columns};
 use crate::tasks::assignment::{self, Assignment};
-use crate::tasks::ended::{TaskOutcome, TaskState};
+use crate::tasks::outcome::{TaskOutcome, TaskState};
 use crate::tasks::table::{self, Details, NewTask, RunningTask as Running, TaskResult};
 use crate::types::message::{Address, Cause, MessageId, Sender, SenderId};
 use crate::types::origin::{Origin, TaskId, TaskKind};
 use crate::types::session::{CallId, SessionId, Settings, TurnId};
-use crate::types::source::{Parts, Source};
+use crate::types::source::{Source, SourcedText};
 use crate::types::untrusted;
 
 /// Maximum number of running subagents in all conversations together. Each costs tokens.
@@ -102,7 +102,7 @@ pub struct ListedSubagent {
 /// A subagent's details in the table of tasks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-struct Delegated {
+struct SubagentDetails {
     /// The delegating conversation.
     parent: SessionId,
     /// The delegating call.
@@ -116,7 +116,7 @@ struct Delegated {
     approved: Option<ApprovedCall>,
 }
 
-impl Default for Delegated {
+impl Default for SubagentDetails {
     fn default() -> Self {
         // No session has this id.
         Self {
@@ -129,7 +129,7 @@ impl Default for Delegated {
     }
 }
 
-impl Details for Delegated {
+impl Details for SubagentDetails {
     const KIND: TaskKind = TaskKind::Subagent;
 }
 
@@ -148,7 +148,7 @@ pub fn begin(
     // A subagent's result does not include its thinking.
     let settings = Settings { show_thinking: false, ..settings };
     let terms = SessionTerms { known_on: to.channel.clone(), chat_kind, settings };
-    let details = Delegated {
+    let details = SubagentDetails {
         parent,
         call: Some(call),
         task: task.text.clone(),
@@ -173,19 +173,19 @@ pub fn begin_approved(
     let parent = actions::session_at(store, &to)?.unwrap_or(SessionId(0));
     let task = format!("{ALLOWED} {}", approved.tool);
     let (call, approved) = (Some(call), Some(approved));
-    let details = Delegated { parent, call, task, is_unattended: false, approved };
+    let details = SubagentDetails { parent, call, task, is_unattended: false, approved };
     start(store, NewSubagent { to, terms, sender, details, tainted })
 }
 
 /// Returns true if a person began the turn that delegated the task, and can be asked.
 pub fn is_attended(store: &Connection, id: SubagentId) -> rusqlite::Result<bool> {
-    let task = table::running_number::<Delegated>(store, id.0)?;
+    let task = table::running_number::<SubagentDetails>(store, id.0)?;
     Ok(task.is_some_and(|task| !task.details.is_unattended))
 }
 
 /// Returns the approved call that is the subagent's only work, if it has one.
 pub fn approved_call(store: &Connection, id: SubagentId) -> rusqlite::Result<Option<ApprovedCall>> {
-    let task = table::running_number::<Delegated>(store, id.0)?;
+    let task = table::running_number::<SubagentDetails>(store, id.0)?;
     Ok(task.and_then(|task| task.details.approved))
 }
 
@@ -194,7 +194,7 @@ struct NewSubagent {
     to: Address,
     terms: SessionTerms,
     sender: Sender,
-    details: Delegated,
+    details: SubagentDetails,
     tainted: bool,
 }
 
@@ -212,7 +212,7 @@ fn start(store: &Connection, new: NewSubagent) -> rusqlite::Result<Option<Subage
     let Some(row) = table::begin(store, &new)? else { return Ok(None) };
     let source =
         Source::Task { kind: TaskKind::Subagent, number: Some(id.0), read_others: tainted };
-    let mut assignment_text = Parts::of(source, &text);
+    let mut assignment_text = SourcedText::of(source, &text);
     if tainted {
         assignment_text.push_program(format!("\n(Whoever hands this on {}.)", untrusted::HAS_READ));
     }
@@ -227,10 +227,10 @@ fn start(store: &Connection, new: NewSubagent) -> rusqlite::Result<Option<Subage
 /// Returns a running subagent and the person of the delegating turn. None if that turn was deleted.
 fn with_turn(
     store: &Connection,
-    task: Running<Delegated>,
+    task: Running<SubagentDetails>,
 ) -> rusqlite::Result<Option<(RunningSubagent, Option<SenderId>)>> {
     let (id, asked_at) = (SubagentId(task.number), task.to);
-    let Delegated { parent, call, task, .. } = task.details;
+    let SubagentDetails { parent, call, task, .. } = task.details;
     let Some(call) = call else { return Ok(None) };
     let Some(CallTurn { turn, is_waiting, reply_to, by }) = transcript::turn_of_call(store, call)?
     else {
@@ -301,7 +301,7 @@ pub fn settle(
 
 /// Returns the address of the conversation that delegated to a running subagent.
 pub fn asked_at(store: &Connection, id: SubagentId) -> rusqlite::Result<Option<Address>> {
-    Ok(table::running_number::<Delegated>(store, id.0)?.map(|task| task.to))
+    Ok(table::running_number::<SubagentDetails>(store, id.0)?.map(|task| task.to))
 }
 
 /// Returns the last few subagents of the conversation at an address, running or not, newest first.
@@ -314,7 +314,7 @@ pub fn list(store: &Connection, at: &Address) -> rusqlite::Result<Vec<ListedSuba
     rows.query_map(params![channel, chat, thread, LISTED_MAX], |row| {
         Ok(ListedSubagent {
             id: row.get(0)?,
-            task: row.get::<_, LenientJson<Delegated>>(1)?.0.unwrap_or_default().task,
+            task: row.get::<_, LenientJson<SubagentDetails>>(1)?.0.unwrap_or_default().task,
             state: row.get(2)?,
             begun: row.get::<_, Time>(3)?.0,
         })

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 
 use crate::bus::journal::{RowId, address_params, read_address};
 use crate::store::{Json, LenientJson, Time, integer_columns, slice};
-use crate::tasks::ended::{TaskOutcome, TaskState};
+use crate::tasks::outcome::{TaskOutcome, TaskState};
 use crate::types::message::Address;
 use crate::types::origin::TaskKind;
 use crate::types::session::{SessionId, TurnId};

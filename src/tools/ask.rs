@@ -7,7 +7,7 @@ use serde::Deserialize;
 use super::{Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec, message, tell};
 use crate::people::Role;
 use crate::provider::ASK_QUESTION;
-use crate::types::message::{Body, Entitled, Question};
+use crate::types::message::{AllowedPressers, Body, Question};
 
 const QUESTION_CHARS_MAX: usize = 2_000;
 
@@ -45,7 +45,7 @@ impl Tool for AskQuestion {
         let body = match choices.is_empty() {
             true => Body::Text(text),
             false => {
-                let who = Entitled::Only(cx.who.id.clone());
+                let who = AllowedPressers::Only(cx.who.id.clone());
                 Body::Choice(Question::new(text, choices, who))
             }
         };

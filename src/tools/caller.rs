@@ -22,7 +22,7 @@ pub struct TaskTools {
     /// The result of its `task_completion` is sent to nobody.
     pub completes_in_silence: bool,
     /// An empty answer is no failure, because nobody is waiting for it.
-    pub may_say_nothing: bool,
+    pub may_be_silent: bool,
 }
 
 impl TaskTools {
@@ -30,21 +30,18 @@ impl TaskTools {
     pub const SUBAGENT: Self = Self {
         without: delegate::NOT_FOR_SUBAGENTS,
         completes_in_silence: false,
-        may_say_nothing: false,
+        may_be_silent: false,
     };
 
     /// It creates no jobs, and delegates nothing.
-    pub const JOB: Self = Self {
-        without: schedule::NOT_FOR_JOBS,
-        completes_in_silence: false,
-        may_say_nothing: true,
-    };
+    pub const JOB: Self =
+        Self { without: schedule::NOT_FOR_JOBS, completes_in_silence: false, may_be_silent: true };
 
     /// It notifies and asks by `converse`, because nobody is waiting.
     pub const HEARTBEAT: Self = Self {
         without: schedule::NOT_FOR_HEARTBEATS,
         completes_in_silence: true,
-        may_say_nothing: true,
+        may_be_silent: true,
     };
 }
 
@@ -73,21 +70,21 @@ impl Caller {
     }
 
     /// Returns a changed schema for a tool that means something else to this caller. None if it does not.
-    pub(super) fn told_of(self, schema: &ToolSchema) -> Option<ToolSchema> {
+    pub(super) fn schema_for_caller(self, schema: &ToolSchema) -> Option<ToolSchema> {
         match (self, schema.name.as_str()) {
             (Self::Task(tools), finish::COMPLETION) if tools.completes_in_silence => {
-                Some(finish::in_silence(schema))
+                Some(finish::silent_schema(schema))
             }
             _ => None,
         }
     }
 
     /// Returns true if an empty answer is no failure, because nobody is waiting for it.
-    pub fn may_say_nothing(self) -> bool {
+    pub fn may_be_silent(self) -> bool {
         match self {
             Self::Conversation(_) => false,
             Self::JobHere(_) => true,
-            Self::Task(tools) => tools.may_say_nothing,
+            Self::Task(tools) => tools.may_be_silent,
         }
     }
 }

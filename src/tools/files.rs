@@ -304,7 +304,7 @@ pub(super) fn changed(change: FileChange, done: &str) -> Result<ToolOutput, Tool
     if change.before == change.after {
         return Ok(ToolOutput::text(format!("{path} already reads like that.")));
     }
-    let for_model = format!("{done} {path} (now {}).", size_words(length));
+    let for_model = format!("{done} {path} (now {}).", format_size(length));
     Ok(ToolOutput::change(for_model, change))
 }
 
@@ -356,7 +356,7 @@ fn show_page(
         };
         return Err(ToolError::TellModel(format!(
             "{path} is not text ({}, binary or not UTF-8), so it cannot be shown.{hint}",
-            size_words(size)
+            format_size(size)
         )));
     };
     let start = args.offset + skipped as u64;
@@ -405,7 +405,7 @@ fn page_text(bytes: &[u8], limit: u64, has_offset: bool) -> Option<(usize, &str)
     }
 }
 
-pub(super) fn size_words(bytes: u64) -> String {
+pub(super) fn format_size(bytes: u64) -> String {
     match bytes {
         0..10_000 => format!("{bytes} bytes"),
         10_000..10_000_000 => format!("{} kB", bytes / 1_000),

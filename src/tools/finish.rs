@@ -62,7 +62,7 @@ impl Tool for Converse {
 }
 
 /// Returns the schema of `task_completion` for a task whose result nobody reads.
-pub fn in_silence(schema: &ToolSchema) -> ToolSchema {
+pub fn silent_schema(schema: &ToolSchema) -> ToolSchema {
     let mut schema = schema.clone();
     "Call this when there is nothing to tell.".clone_into(&mut schema.description);
     schema.parameters["properties"]["result"]["description"] = "Read by nobody.".into();
@@ -77,7 +77,7 @@ fn text_output(name: &str, text: &str) -> Result<ToolOutput, ToolError> {
 }
 
 /// Returns the call that ended its turn, among those of its last step, and its text.
-pub fn ended_with(calls: &[Call]) -> Option<(&'static str, &str)> {
+pub fn find_ending_call(calls: &[Call]) -> Option<(&'static str, &str)> {
     calls.iter().find_map(|call| {
         let name = [COMPLETION, CONVERSE].into_iter().find(|name| call.tool == *name)?;
         match &call.outcome {

@@ -10,8 +10,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::files::{
-    PathUse, ReadFileArgs, TextToChange, changed, check_change, check_read, explained, listed_path,
-    reach_of, read, size_words,
+    PathUse, ReadFileArgs, TextToChange, changed, check_change, check_read, explained, format_size,
+    listed_path, reach_of, read,
 };
 use super::{
     CallPlace, Reach, Tool, ToolContext, ToolError, ToolOutput, ToolReader, ToolSpec, cut,
@@ -334,7 +334,7 @@ impl<'a> MarkdownListing<'a> {
         self.files += 1;
         source::add(&mut self.sources, &file.source());
         let path = escaped_path(file.path().as_str());
-        let _ = writeln!(self.text, "{path} ({})", size_words(file.size()));
+        let _ = writeln!(self.text, "{path} ({})", format_size(file.size()));
         // A file that is too large or not text is listed without headings.
         if file.size() <= LIST_BYTES_MAX
             && let Ok(text) = file.read_text()

@@ -12,9 +12,9 @@ use super::{
 };
 use crate::channels::chunking::kind_of;
 use crate::people::Role;
-use crate::trust::acts::Telling;
+use crate::trust::acts::CrossChatMessage;
 use crate::types::message::{
-    Address, Attachment, Body, ChatKind, Choice, Content, Entitled, Question,
+    Address, AllowedPressers, Attachment, Body, ChatKind, Choice, Content, Question,
 };
 use crate::types::session::{Call, CallOutcome};
 use crate::workspace::{Workspace, WorkspacePath};
@@ -104,9 +104,9 @@ impl Tool for SendMessage {
     }
 }
 
-fn telling(args: &Args, to: Address) -> Telling {
+fn telling(args: &Args, to: Address) -> CrossChatMessage {
     let is_text = args.files.is_empty() && args.choices.is_empty();
-    Telling { to, text: is_text.then(|| args.text.clone()) }
+    CrossChatMessage { to, text: is_text.then(|| args.text.clone()) }
 }
 
 /// Returns the address of the message, or an explanation for the model.
@@ -159,10 +159,10 @@ pub(super) fn choices(labels: &[String]) -> Result<Vec<Choice>, String> {
 }
 
 /// Returns who may press the buttons: in the asking group the person who asked, elsewhere everybody admitted there.
-fn who_presses(to: &Address, cx: &ToolContext) -> Entitled {
+fn who_presses(to: &Address, cx: &ToolContext) -> AllowedPressers {
     match cx.chat_kind {
-        ChatKind::Group if *to == cx.address => Entitled::Only(cx.who.id.clone()),
-        ChatKind::Group | ChatKind::Private => Entitled::Anyone,
+        ChatKind::Group if *to == cx.address => AllowedPressers::Only(cx.who.id.clone()),
+        ChatKind::Group | ChatKind::Private => AllowedPressers::Anyone,
     }
 }
 
@@ -200,7 +200,7 @@ fn bodies(
     text: String,
     mut files: Vec<Attachment>,
     choices: Vec<Choice>,
-    who: Entitled,
+    who: AllowedPressers,
 ) -> Vec<Body> {
     let last = match (choices.is_empty(), files.first_mut()) {
         (true, Some(first)) => {
@@ -214,7 +214,7 @@ fn bodies(
 }
 
 /// Returns the text that a call of this tool sent to `here`, so that the answer need not repeat it.
-pub fn said_here(call: &Call, here: &Address) -> Option<String> {
+pub fn sent_here(call: &Call, here: &Address) -> Option<String> {
     if call.tool != NAME || !matches!(call.outcome, CallOutcome::Done(_)) {
         return None;
     }

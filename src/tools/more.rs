@@ -37,7 +37,7 @@ pub(super) fn schema(names: &[&str]) -> ToolSchema {
 }
 
 /// Converts a call of this tool into the call that it stands for. Other calls stay as they are.
-pub fn meant(call: ToolCall) -> ToolCall {
+pub fn unwrap_call(call: ToolCall) -> ToolCall {
     if call.name != MORE_TOOLS {
         return call;
     }

@@ -19,7 +19,7 @@ pub struct CallPlace<'a> {
     /// The owner of the folder in a private chat.
     pub owner: &'a FolderOwner,
     /// Files that arrived at this address.
-    pub came_here: &'a [String],
+    pub arrived_here: &'a [String],
     /// The existing channels. None if they are not known.
     pub channels: Option<&'a [ChannelName]>,
     pub zone: Tz,

@@ -86,7 +86,7 @@ impl Tool for UpdateProposal {
             state: state.unwrap_or(before.state),
             ..before
         };
-        let for_model = format!("Now: {}", after.words());
+        let for_model = format!("Now: {}", after.describe());
         Ok(ToolOutput::effect(for_model, Effect::UpdateProposal(change)))
     }
 }
@@ -109,7 +109,7 @@ impl Tool for ListProposals {
         if found.is_empty() {
             return Ok(ToolOutput::text("There are no proposals."));
         }
-        let lines = found.iter().map(|it| format!("{}\n{}", it.words(), it.body));
+        let lines = found.iter().map(|it| format!("{}\n{}", it.describe(), it.body));
         let lines = lines.collect::<Vec<_>>().join("\n\n");
         let mut sources = Vec::new();
         let of_all = found.iter().flat_map(|it| &it.sources);

@@ -9,13 +9,13 @@ use crate::workspace::{Audience, FileError, FileScope, OpenedFile, Workspace, Wo
 pub struct ToolReader {
     pub audience: Audience,
     pub scope: FileScope,
-    came_here: Arc<[String]>,
+    arrived_here: Arc<[String]>,
 }
 
 impl ToolReader {
     /// Returns the reader with a scope who can also see files that arrived in the chat.
-    pub(super) fn new(scope: FileScope, came_here: Arc<[String]>) -> Self {
-        Self { audience: scope.audience(), scope, came_here }
+    pub(super) fn new(scope: FileScope, arrived_here: Arc<[String]>) -> Self {
+        Self { audience: scope.audience(), scope, arrived_here }
     }
 
     /// Returns the reader of content that prompts contain unasked. It cannot see files received in a chat.
@@ -30,7 +30,8 @@ impl ToolReader {
         path: &WorkspacePath,
     ) -> Result<OpenedFile, FileError> {
         let is_own = |file: &OpenedFile| {
-            !file.has_other_names() && self.came_here.iter().any(|own| own == file.path().as_str())
+            !file.has_other_names()
+                && self.arrived_here.iter().any(|own| own == file.path().as_str())
         };
         let path = self.scope.path(path);
         match workspace.open_file(&path) {

@@ -19,7 +19,7 @@ use crate::types::message::ChatKind;
 use crate::types::session::TurnId;
 use crate::types::source::{self, Source};
 use crate::types::summary::SourcedSummary;
-use find::{FoundPassage, FoundPlace, RecallReader, RecallWish, SearchScope};
+use find::{FoundPassage, PassageLocation, RecallReader, RecallRequest, SearchScope};
 
 /// Maximum number of results.
 const FOUND_MAX: usize = 10;
@@ -84,7 +84,7 @@ impl Tool for MemorySearch {
             who: cx.who.clone(),
             files: cx.reader(),
         };
-        let wish = RecallWish {
+        let wish = RecallRequest {
             terms: terms.clone(),
             scope,
             since,
@@ -95,7 +95,7 @@ impl Tool for MemorySearch {
         };
         let found = find::find(&cx.actions.store, &cx.workspace, &reader, &wish).await?;
         let shown: Vec<_> =
-            found.passages.iter().map(|it| passage_words(it, &terms, cx.now.timezone())).collect();
+            found.passages.iter().map(|it| format_passage(it, &terms, cx.now.timezone())).collect();
         let mut text = cut(&shown.join("\n\n"), "Search for something rarer.");
         if text.is_empty() {
             text.push_str("Nothing was found with these words.");
@@ -147,7 +147,7 @@ fn result_number(query: &str) -> Option<TurnId> {
 /// Returns the sources of all results, up to a bound: one untrusted source is enough to mark them.
 fn sources(found: &[FoundPassage], chat_kind: ChatKind) -> Vec<Source> {
     let mut all = Vec::new();
-    let is_talk = |it: &FoundPassage| matches!(it.place, FoundPlace::Talk { .. });
+    let is_talk = |it: &FoundPassage| matches!(it.place, PassageLocation::Talk { .. });
     if found.iter().any(is_talk) {
         all.push(Source::Past { in_group: chat_kind == ChatKind::Group });
     }
@@ -160,23 +160,23 @@ fn sources(found: &[FoundPassage], chat_kind: ChatKind) -> Vec<Source> {
 }
 
 /// Formats a result: its path and lines, its date, and the part around the first search word.
-pub(crate) fn passage_words(found: &FoundPassage, terms: &[words::Term], zone: Tz) -> String {
+pub(crate) fn format_passage(found: &FoundPassage, terms: &[words::Term], zone: Tz) -> String {
     let (snippet, lines_before) = words::snippet(&found.hit.text, terms);
     // It must not look like a line of the program.
     let snippet = if snippet.starts_with('[') { format!(" {snippet}") } else { snippet };
     let at = found.hit.at.with_timezone(&zone);
     match &found.place {
-        FoundPlace::File(path) => {
+        PassageLocation::File(path) => {
             let first = found.hit.line + lines_before;
             let last = found.hit.line + found.hit.text.trim_end().matches('\n').count();
             let lines = if last > first { format!("{first}-{last}") } else { first.to_string() };
             let path = escaped_path(path);
             format!("{path}:{lines} ({})\n{snippet}", at.format("%Y-%m-%d"))
         }
-        FoundPlace::Talk { .. } => {
+        PassageLocation::Talk { .. } => {
             format!("Conversation of {}\n{snippet}", at.format("%Y-%m-%d %H:%M"))
         }
-        FoundPlace::Fact(id, _) => {
+        PassageLocation::Fact(id, _) => {
             format!("Fact #{} ({})\n{snippet}", id.0, at.format("%Y-%m-%d"))
         }
     }

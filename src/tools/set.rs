@@ -223,7 +223,7 @@ impl ToolSet {
         let offered = all
             .filter(|entry| entry.shown && user.may_use(&entry.schema.name, &entry.tool.terms()));
         let shown = offered.filter(|entry| caller.is_shown(&entry.schema.name));
-        let counted = shown.map(|entry| match caller.told_of(&entry.schema) {
+        let counted = shown.map(|entry| match caller.schema_for_caller(&entry.schema) {
             Some(schema) => {
                 let tokens = schema.tokens();
                 (schema, tokens)

@@ -35,7 +35,7 @@ use changes::WatchedPaths;
 use network::ByNetworkRule;
 pub use network::NetworkRule;
 pub use places::ExecArgs;
-use places::order;
+use places::prepare_command;
 use sessions::{BackgroundCommand, SessionRequest, Sessions};
 
 pub const EXEC: &str = "exec";
@@ -61,16 +61,16 @@ pub struct Config {
 }
 
 /// Tests the sandbox once. Off if the shell is disabled.
-pub fn standing(config: &Config) -> SandboxState {
+pub fn check_sandbox(config: &Config) -> SandboxState {
     if config.enabled { sandbox::trial(&config.sandbox) } else { SandboxState::Off }
 }
 
-/// [`standing`] for commands in this workspace. A daemon that is root must be able to give them access to it.
-pub fn standing_in(config: &Config, workspace: &Path) -> SandboxState {
+/// [`check_sandbox`] for commands in this workspace. A daemon that is root must be able to give them access to it.
+pub fn check_sandbox_in(config: &Config, workspace: &Path) -> SandboxState {
     let mut config = config.clone();
     // Before the first start there is no workspace.
     config.sandbox.write.extend(workspace.exists().then(|| workspace.to_owned()));
-    standing(&config)
+    check_sandbox(&config)
 }
 
 /// Returns the tools of the shell, if it is offered.
@@ -166,7 +166,7 @@ impl Tool for Exec {
     async fn call(&self, args: ExecArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let shell = &self.0;
         let time_max = shell.time_max(&args).map_err(ToolError::TellModel)?;
-        let mut order = order(cx, &args).await?;
+        let mut order = prepare_command(cx, &args).await?;
         order.time_max = time_max;
         let others = shell.untrusted_reads(&args, &order, cx).await;
         let sandbox = shell.sandbox(&args);

@@ -85,7 +85,7 @@ impl Tool for Undo {
         };
         let reader = cx.action_reader();
         let find_target = move |store: &_| {
-            let target = actions::target(store, &scope, id)?;
+            let target = actions::find_undo_target(store, &scope, id)?;
             Ok(match target {
                 Some(target) if reader.is_kept_from(store, target.id)? => None,
                 target => target,
@@ -99,9 +99,9 @@ impl Tool for Undo {
         };
         let (images, scope) = (cx.actions.images.clone(), cx.scope());
         let (id, tool) = (target.id, target.tool.clone());
-        let undoing = cx
-            .workspace
-            .off_thread(move |workspace| actions::undoing(workspace, &images, &target, &scope));
+        let undoing = cx.workspace.off_thread(move |workspace| {
+            actions::change_that_undoes(workspace, &images, &target, &scope)
+        });
         let change = undoing.await.map_err(ToolError::TellModel)?;
         let for_model = replies::undone(id, &tool, &change.path);
         Ok(ToolOutput::Change(ToolChange { for_model, file: change, undoes: Some(id) }))
@@ -118,5 +118,5 @@ fn scope(cx: &ToolContext) -> ActionScope {
 
 fn format_action(action: &Action, now: DateTime<Tz>) -> String {
     let output = shortened(&action.output.replace(char::is_control, " "), OUTPUT_CHARS_MAX);
-    format!("{}\n  → {output}", action.words(now))
+    format!("{}\n  → {output}", action.describe(now))
 }

@@ -5,7 +5,7 @@ pub mod address;
 mod cache;
 pub mod fetch;
 pub mod helper;
-pub mod hops;
+pub mod redirects;
 mod html;
 pub mod interfaces;
 mod page;
@@ -20,7 +20,7 @@ use super::for_role::ForRole;
 use crate::people::Role;
 use crate::secret::Secret;
 
-pub use hops::{FetchLimits, SystemNames};
+pub use redirects::{FetchLimits, SystemNames};
 
 /// The `[web]` section, and the search engines.
 #[derive(Clone, Debug, PartialEq, Eq)]

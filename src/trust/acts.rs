@@ -37,7 +37,7 @@ pub enum Reach {
     /// without approval.
     JobNeeds,
     /// It sends a message to another chat.
-    Tell(Telling),
+    Tell(CrossChatMessage),
     /// It changes a file in this folder.
     File(Folder),
     /// It runs a command that sees these folders.
@@ -52,7 +52,7 @@ pub enum Reach {
 
 /// A message to another chat.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Telling {
+pub struct CrossChatMessage {
     pub to: Address,
     /// None if more than a text is sent: files or buttons.
     pub text: Option<String>,
@@ -97,6 +97,8 @@ impl Reach {
             (Self::Command(CommandAccess::Workspace | CommandAccess::Named), ChatKind::Group) => {
                 Self::Command(CommandAccess::Downloads)
             }
+            // Its members read there, whom the private turn does not speak with.
+            (Self::File(Folder::Group), ChatKind::Private) => Self::File(Folder::Shared),
             (Self::Tell(_), ChatKind::Group) => Self::Outside,
             (reach, _) => reach,
         }

@@ -4,7 +4,7 @@
 use crate::people::Role;
 use crate::trust::taint;
 use crate::types::session::{CallOutcome, Session, Step, Turn};
-use crate::types::source::{Parts, Source};
+use crate::types::source::{Source, SourcedText};
 use crate::types::summary::SourcedSummary;
 use crate::workspace::Audience;
 
@@ -30,7 +30,7 @@ pub struct KeptConversation {
 /// Returns the trusted part of a private conversation for a person with this role. None if the model sees no
 /// untrusted content.
 pub fn keep(session: &Session, role: Role, audience: Audience) -> Option<KeptConversation> {
-    taint::of_one(session, role)?;
+    taint::session_taint(session, role)?;
     let is_untrusted = |source: &Source| taint::is_untrusted(source, audience);
     let (mut is_tainted, mut left_out) = (session.summary_sources.iter().any(is_untrusted), 0);
     let summary = first_trusted(session.summaries(), audience);
@@ -38,7 +38,7 @@ pub fn keep(session: &Session, role: Role, audience: Audience) -> Option<KeptCon
     let lines = summary.iter().flat_map(|summary| summary.text.lines());
     let mut lines: Vec<String> = lines.map(str::to_owned).collect();
     for step in session.turns.iter().flat_map(|turn| &turn.steps) {
-        let input: Vec<_> = step.input.iter().flat_map(Parts::iter).collect();
+        let input: Vec<_> = step.input.iter().flat_map(SourcedText::iter).collect();
         is_tainted |= input.iter().any(|part| is_untrusted(part.source));
         let by_person = input.iter().filter(|part| match part.source {
             Source::Person { .. } => true,
@@ -105,8 +105,8 @@ impl TrustSieve {
     fn trusted_step(&mut self, step: &Step) -> Step {
         let audience = self.audience;
         let is_untrusted = |source: &Source| taint::is_untrusted(source, audience);
-        let mut input = Parts::default();
-        for part in step.input.iter().flat_map(Parts::iter) {
+        let mut input = SourcedText::default();
+        for part in step.input.iter().flat_map(SourcedText::iter) {
             let is_by_bot = matches!(part.source, Source::Button { .. });
             self.is_tainted |= is_untrusted(part.source);
             match is_untrusted(part.source) || (is_by_bot && self.is_tainted) {

@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use crate::bus::{Wake, outbox};
+use crate::bus::{Notifier, outbox};
 use crate::people;
 use crate::replies;
 use crate::store::{Store, StoreError, Sync, Time};
@@ -23,7 +23,7 @@ pub async fn load(store: &Store) -> Result<Vec<(WorkspacePath, InstructionVersio
 }
 
 /// Stores versions as they change, until `stop`.
-pub async fn run(workspace: Workspace, store: Store, outbox: Wake, stop: CancellationToken) {
+pub async fn run(workspace: Workspace, store: Store, outbox: Notifier, stop: CancellationToken) {
     while stop.run_until_cancelled(workspace.instructions_changed()).await.is_some() {
         while let Err(error) = save(&workspace, &store, &outbox).await {
             tracing::error!(%error, "Cannot keep the last good instructions, will try again");
@@ -35,7 +35,7 @@ pub async fn run(workspace: Workspace, store: Store, outbox: Wake, stop: Cancell
 }
 
 /// Stores the versions that have changed. A message to the owner is part of the commit, so that it is sent once.
-async fn save(workspace: &Workspace, store: &Store, outbox: &Wake) -> Result<(), StoreError> {
+async fn save(workspace: &Workspace, store: &Store, outbox: &Notifier) -> Result<(), StoreError> {
     let unsaved = workspace.unsaved_instructions();
     if unsaved.is_empty() {
         return Ok(());
@@ -49,7 +49,7 @@ async fn save(workspace: &Workspace, store: &Store, outbox: &Wake) -> Result<(),
         Ok(has_message)
     };
     if store.write("instructions", Sync::Later, save).await? {
-        outbox.up();
+        outbox.notify();
     }
     workspace.instructions_saved(&unsaved);
     Ok(())

@@ -18,7 +18,7 @@ use tokio::sync::Mutex;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use crate::bus::{Wake, journal, outbox};
+use crate::bus::{Notifier, journal, outbox};
 use crate::conversation::actions::{self, ActionAuthor, Actions};
 use crate::people;
 use crate::replies;
@@ -50,9 +50,9 @@ pub struct InstructionWatcher(Arc<WatchInner>);
 struct WatchInner {
     workspace: Workspace,
     actions: Actions,
-    outbox: Wake,
+    outbox: Notifier,
     /// Wakes when an editor has ended.
-    ended: Wake,
+    ended: Notifier,
     /// The number of editors that run now.
     watched: AtomicUsize,
     /// True if a baseline is stored.
@@ -68,17 +68,17 @@ pub struct WatchGuard(InstructionWatcher);
 impl Drop for WatchGuard {
     fn drop(&mut self) {
         self.0.0.watched.fetch_sub(1, Ordering::SeqCst);
-        self.0.0.ended.up();
+        self.0.0.ended.notify();
     }
 }
 
 impl InstructionWatcher {
-    pub fn new(workspace: Workspace, actions: Actions, outbox: Wake) -> Self {
+    pub fn new(workspace: Workspace, actions: Actions, outbox: Notifier) -> Self {
         Self(Arc::new(WatchInner {
             workspace,
             actions,
             outbox,
-            ended: Wake::default(),
+            ended: Notifier::default(),
             watched: AtomicUsize::new(0),
             // A crash may have left a baseline.
             is_open: AtomicBool::new(true),
@@ -97,7 +97,7 @@ impl InstructionWatcher {
     }
 
     /// Reports the changes since the baseline, if there is one.
-    pub async fn look(&self) -> Result<(), StoreError> {
+    pub async fn report_changes(&self) -> Result<(), StoreError> {
         if !self.0.is_open.load(Ordering::SeqCst) {
             return Ok(());
         }
@@ -140,7 +140,7 @@ impl InstructionWatcher {
             };
             let has_reported = self.store().write("rules looked at", sync, commit).await?;
             if has_reported {
-                self.0.outbox.up();
+                self.0.outbox.notify();
             }
         }
         is_open.store(must_stay, Ordering::SeqCst);
@@ -156,7 +156,7 @@ impl InstructionWatcher {
         };
         tracing::error!(why, "Cannot read the saved state of the instructions, set it aside");
         self.store().write("unreadable", Sync::Now, move |store| set_aside(store, &why)).await?;
-        self.0.outbox.up();
+        self.0.outbox.notify();
         Ok(None)
     }
 
@@ -170,7 +170,7 @@ pub async fn run(instruction_watcher: InstructionWatcher, stop: CancellationToke
     let mut ended = instruction_watcher.0.ended.watch();
     while !stop.is_cancelled() {
         ended.mark_unchanged();
-        let result = instruction_watcher.look().await.inspect_err(|error| {
+        let result = instruction_watcher.report_changes().await.inspect_err(|error| {
             tracing::error!(%error, "Cannot check the changes of commands, will try again");
         });
         tokio::select! {
@@ -225,7 +225,7 @@ fn set_aside(store: &Connection, why: &str) -> rusqlite::Result<()> {
         .optional()?;
     let Some(row_json) = row_json else { return Ok(()) };
     let key = format!("rules {}", Utc::now().timestamp_millis());
-    journal::keep_row(store, &key, "", &row_json, why)?;
+    journal::store_unreadable_row(store, &key, "", &row_json, why)?;
     match people::owner_place(store)? {
         Some(owner) => outbox::put(store, &owner, None, replies::RULES_UNREADABLE).map(drop),
         None => Ok(()),
@@ -263,7 +263,7 @@ fn report(
         let paths = [change.path.as_str(), change.leads_to.as_str()];
         // A tool that reports its change makes no links.
         if change.is_relinked
-            || !actions::is_told(store, paths, change.after.as_deref(), before.since)?
+            || !actions::was_reported(store, paths, change.after.as_deref(), before.since)?
         {
             unreported.push(change);
         }

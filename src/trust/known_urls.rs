@@ -13,8 +13,8 @@ const ENDS: &str = ".,;:!?*_~'\"|)]}>";
 const BRACKETS: [(char, char); 4] = [('(', ')'), ('[', ']'), ('{', '}'), ('<', '>')];
 
 /// Returns true if a text contains the whole URL.
-pub fn stands_in(text: &str, url: &str) -> bool {
-    WantedUrl::read(url).is_some_and(|wanted| wanted.stands_in(text))
+pub fn contains_url(text: &str, url: &str) -> bool {
+    WantedUrl::read(url).is_some_and(|wanted| wanted.occurs_in(text))
 }
 
 /// A URL to look for.
@@ -59,11 +59,11 @@ impl WantedUrl {
     }
 
     /// Returns true if a text contains the URL with its scheme, as in a link.
-    pub(super) fn stands_whole_in(&self, text: &str) -> bool {
+    pub(super) fn occurs_whole_in(&self, text: &str) -> bool {
         self.stands(text, true)
     }
 
-    pub(super) fn stands_in(&self, text: &str) -> bool {
+    pub(super) fn occurs_in(&self, text: &str) -> bool {
         self.stands(text, false)
     }
 

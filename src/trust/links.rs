@@ -8,7 +8,7 @@ use super::known_urls::WantedUrl;
 use crate::trust::taint::is_own_file;
 use crate::types::origin::TaskKind;
 use crate::types::session::{Call, CallOutcome, Session, Turn};
-use crate::types::source::{Part, Parts, Source};
+use crate::types::source::{Source, SourcedPart, SourcedText};
 
 /// Number of links of a page that may be followed, from its first one. Three choices among 64 carry 18 bits.
 pub const LINKS_OF_PAGE_MAX: usize = 64;
@@ -44,8 +44,8 @@ pub(crate) fn may_be_fetched(session: &Session, url: &str, is_attended: bool) ->
 /// approves each change of that file.
 fn is_named_by_person(session: &Session, wanted: &WantedUrl) -> bool {
     let steps = session.turns.iter().flat_map(|turn| &turn.steps);
-    let mut said = steps.filter_map(|step| step.input.as_ref()).flat_map(Parts::iter);
-    said.any(|part| is_by_person(part.source) && wanted.stands_in(part.text))
+    let mut said = steps.filter_map(|step| step.input.as_ref()).flat_map(SourcedText::iter);
+    said.any(|part| is_by_person(part.source) && wanted.occurs_in(part.text))
 }
 
 /// Returns true if a URL is among the results of a search.
@@ -82,7 +82,7 @@ fn is_by_person(source: &Source) -> bool {
 }
 
 /// Returns true if others wrote a part that a person quoted, or that was overheard in the group.
-fn is_by_others(part: &Part<'_>) -> bool {
+fn is_by_others(part: &SourcedPart<'_>) -> bool {
     matches!(part.source, Source::Quoted { by_others: true, .. } | Source::Overheard { .. })
 }
 
@@ -96,15 +96,15 @@ fn is_search(call: &Call) -> bool {
 
 /// Returns true if a URL is among the first links in the outcome of a call.
 fn stands_in_links(call: &Call, wanted: &WantedUrl) -> bool {
-    wanted.stands_whole_in(first_links(call.outcome.for_model()))
+    wanted.occurs_whole_in(first_links(call.outcome.for_model()))
 }
 
 /// Returns true if a URL is a link of a page on the same site, or of a message of others here.
 fn is_link(session: &Session, wanted: &WantedUrl) -> bool {
     let mut steps = session.turns.iter().flat_map(|turn| &turn.steps);
     steps.any(|step| {
-        let mut said = step.input.iter().flat_map(Parts::iter);
-        said.any(|part| is_by_others(&part) && wanted.stands_in(first_links(part.text)))
+        let mut said = step.input.iter().flat_map(SourcedText::iter);
+        said.any(|part| is_by_others(&part) && wanted.occurs_in(first_links(part.text)))
             || step.calls.iter().any(|call| is_link_of_page(call, wanted))
     })
 }
@@ -122,7 +122,7 @@ fn is_link_of_page(call: &Call, wanted: &WantedUrl) -> bool {
         && call.sources.iter().any(on_site)
         && begins_page(call)
         // One more, for the page's own URL.
-        && wanted.stands_whole_in(up_to_link(call.outcome.for_model(), LINKS_OF_PAGE_MAX + 1))
+        && wanted.occurs_whole_in(up_to_link(call.outcome.for_model(), LINKS_OF_PAGE_MAX + 1))
 }
 
 /// Returns true if a call has read the first part of a page, which has its first links.

@@ -12,7 +12,9 @@ use crate::people;
 use crate::replies::{self, ToolText};
 use crate::store::{Json, LenientJson, StoreError, Sync, Time};
 use crate::types::commands::CommandId;
-use crate::types::message::{Attachment, Body, Choice, Content, Entitled, MediaKind, Question};
+use crate::types::message::{
+    AllowedPressers, Attachment, Body, Choice, Content, MediaKind, Question,
+};
 use crate::workspace::Hash;
 
 /// Minimum time between two questions about one server, regardless of how often it changes its texts.
@@ -65,7 +67,7 @@ struct Pin {
 
 impl Pin {
     /// Returns the texts for prompts: the accepted texts of the tools that are still offered.
-    fn in_force(&self, offered: &[PinnedTool]) -> Vec<PinnedTool> {
+    fn accepted_tools(&self, offered: &[PinnedTool]) -> Vec<PinnedTool> {
         let is_offered = |it: &&PinnedTool| offered.iter().any(|offer| offer.tool == it.tool);
         self.accepted.iter().filter(is_offered).cloned().collect()
     }
@@ -92,7 +94,7 @@ impl Pin {
 
 /// Returns the texts of a server's tools for prompts, and asks the owner about changed ones. `configured` is the
 /// server's config: if it changes, the present texts are accepted.
-pub async fn in_force(
+pub async fn accepted_tools(
     bus: &Bus,
     server: &str,
     configured: &str,
@@ -103,14 +105,14 @@ pub async fn in_force(
     let (name, config, offers) = (server.clone(), configured.clone(), offered.clone());
     let query = move |store: &Connection| {
         let pin = read(store, &name)?.filter(|pin| pin.is_settled(&config, &offers, now));
-        Ok(pin.map(|pin| pin.in_force(&offers)))
+        Ok(pin.map(|pin| pin.accepted_tools(&offers)))
     };
     if let Some(in_force) = bus.store.read(query).await? {
         return Ok(in_force);
     }
     let settle = move |store: &Connection| settle(store, &server, &configured, &offered, now);
     let in_force = bus.store.write("texts of an MCP server", Sync::Now, settle).await?;
-    bus.outbox.up();
+    bus.outbox.notify();
     Ok(in_force)
 }
 
@@ -133,10 +135,10 @@ fn settle(
     if pin.has_accepted(offered) {
         // The server offers the accepted texts again.
         set_offered(store, server, None, false, pin.asked)?;
-        return Ok(pin.in_force(offered));
+        return Ok(pin.accepted_tools(offered));
     }
     let is_known = pin.offered.as_deref() == Some(offered);
-    let in_force = pin.in_force(offered);
+    let in_force = pin.accepted_tools(offered);
     let pin = Pin { is_asked: pin.is_asked && is_known, ..pin };
     let owner = if pin.is_due(now) { people::owner_place(store)? } else { None };
     let (mut is_asked, mut asked) = (pin.is_asked, pin.asked);
@@ -235,7 +237,7 @@ impl ChangedTexts {
         let text = replies::mcp_texts_changed(server, (!is_long).then_some(&*changes));
         let says = CommandId::Trust.line(format_args!("#{} mcp:{server}", hash_of(&self.offered)));
         let choices = vec![Choice { label: replies::ACCEPT_MCP_TEXTS.to_owned(), says }];
-        let question = Question::new(text, choices, Entitled::Owner);
+        let question = Question::new(text, choices, AllowedPressers::Owner);
         file.into_iter().chain([Body::Choice(question)]).collect()
     }
 

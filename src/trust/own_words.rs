@@ -12,7 +12,7 @@ const WIDE_ENDS: &str = "。！？";
 
 /// Returns true if each line of a text occurs in this person's messages of the last turn of a private conversation, as
 /// a whole line, or as whole sentences of one line. Quoted and forwarded words do not count.
-pub fn are_said(session: &Session, by: &SenderId, text: &str) -> bool {
+pub fn are_own_words(session: &Session, by: &SenderId, text: &str) -> bool {
     let lines = said(session, by).into_iter().flat_map(str::lines);
     let said: Vec<Vec<String>> = lines.map(sentences).collect();
     let mut lines = text.lines().map(bare).filter(|line| !line.is_empty()).peekable();

@@ -74,7 +74,7 @@ impl fmt::Display for PermissionReason {
 
 impl PermissionReason {
     /// Returns the way that works after a refusal, as the rest of a sentence: in place of the call, or to its permission.
-    pub fn way(&self) -> String {
+    pub fn alternative(&self) -> String {
         match self {
             Self::Role { needs, .. } => {
                 format!("only that somebody with the role {needs} asks for it")
@@ -90,7 +90,7 @@ impl PermissionReason {
                     .to_owned(),
             },
             Self::Unattended(why, ruling) => why.way_unattended(*ruling),
-            Self::StandsFor(_, why) => why.way(),
+            Self::StandsFor(_, why) => why.alternative(),
         }
     }
 
@@ -120,12 +120,11 @@ impl PermissionReason {
     }
 
     /// Returns true if the call would send private content to others.
-    pub fn is_telling(&self) -> bool {
+    pub fn sends_elsewhere(&self) -> bool {
         matches!(self, Self::EachTime(Act::Tell) | Self::Untrusted(_, Act::Tell))
     }
 
-    /// Returns true if a job may make the call when its author has named the tool or the site.
-    pub fn can_be_named_by_job(&self) -> bool {
+    fn can_be_named_by_job(&self) -> bool {
         matches!(self, Self::Untrusted(_, Act::ActOutside | Act::OpenUrl))
     }
 
@@ -226,6 +225,12 @@ pub enum Decider {
 }
 
 impl PermissionRequest<'_> {
+    /// Returns true if the author of the job that makes the call can allow it by naming its tool or site.
+    pub fn can_be_named_by_job(&self, why: &PermissionReason, asking: &ApprovalSettings) -> bool {
+        // The config's approvals are the owner's, and no author of a job gives them.
+        !self.is_attended && why.can_be_named_by_job() && by_config(self, asking).is_none()
+    }
+
     /// Returns who decides about the call if approval is needed, now or once its run has ended. The person alone decides
     /// if the call sends their private content to others, or if approval only protects their own data.
     pub fn decider(
@@ -240,7 +245,7 @@ impl PermissionRequest<'_> {
             Decision::Allow | Decision::Deny(_) => return Decider::Admins,
         };
         match why {
-            why if why.is_telling() => Decider::Person,
+            why if why.sends_elsewhere() => Decider::Person,
             PermissionReason::Untrusted(..) | PermissionReason::EachTime(_)
                 if chat_kind == ChatKind::Private && by_config(self, asking).is_none() =>
             {

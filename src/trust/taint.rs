@@ -11,7 +11,7 @@ use crate::store::StoreError;
 use crate::trust::acts::tool_role;
 use crate::types::message::{ChannelName, ChatKind, SenderId};
 use crate::types::session::{Call, Session, Step};
-use crate::types::source::{Parts, Source};
+use crate::types::source::{Source, SourcedText};
 use crate::workspace::{Audience, WorkspacePath};
 
 /// The source of the newest untrusted content.
@@ -79,7 +79,7 @@ pub fn is_untrusted(source: &Source, audience: Audience) -> bool {
 
 /// Returns the taint of a conversation for a turn with this role. None if its model sees no untrusted content, and
 /// only messages of people with this role or a higher one, who could do themselves what they request.
-pub(crate) async fn of(
+pub(crate) async fn find_taint(
     bus: &Bus,
     session: &Session,
     role: Role,
@@ -89,7 +89,7 @@ pub(crate) async fn of(
 }
 
 /// Returns the taint of a conversation with only one speaker.
-pub(crate) fn of_one(session: &Session, role: Role) -> Option<Taint> {
+pub(crate) fn session_taint(session: &Session, role: Role) -> Option<Taint> {
     let (audience, lower) = (audience(role, session.chat_kind), BTreeSet::new());
     TaintReader { audience, lower }.taint(session)
 }
@@ -156,7 +156,7 @@ impl TaintReader {
             |call: &&Call| call.sources.iter().any(|source| is_untrusted(source, self.audience));
         let by_call = step.calls.iter().rev().find(untrusted);
         by_call.map(|call| Taint::Tool(call.tool.clone())).or_else(|| {
-            let parts = step.input.iter().flat_map(Parts::iter);
+            let parts = step.input.iter().flat_map(SourcedText::iter);
             let taints: Vec<_> =
                 parts.filter_map(|part| self.of_input_source(part.source)).collect();
             let said = taints.iter().find(|taint| **taint == Taint::Said);

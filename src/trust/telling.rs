@@ -1,18 +1,18 @@
 //! Decides if a person has requested a message that sends their private content to others. Pure.
 
 use crate::short_text::one_line;
-use crate::trust::acts::Telling;
+use crate::trust::acts::CrossChatMessage;
 use crate::trust::taint::is_own_file;
 use crate::types::origin::TaskKind;
 use crate::types::session::Session;
-use crate::types::source::{Part, Parts, Source};
+use crate::types::source::{Source, SourcedPart, SourcedText};
 
 /// Returns true if the person of a private conversation has requested a message to another chat. In an attended turn,
 /// their messages must contain its address and its literal text. In an unattended one, their job or HEARTBEAT.md must
 /// name the address, because nobody can be asked then.
-pub fn is_agreed(session: &Session, telling: &Telling, is_attended: bool) -> bool {
+pub fn is_agreed(session: &Session, telling: &CrossChatMessage, is_attended: bool) -> bool {
     let steps = session.turns.last().into_iter().flat_map(|turn| &turn.steps);
-    let mut parts = steps.filter_map(|step| step.input.as_ref()).flat_map(Parts::iter);
+    let mut parts = steps.filter_map(|step| step.input.as_ref()).flat_map(SourcedText::iter);
     let address = telling.to.to_string();
     parts.any(|part| {
         is_request(&part, is_attended)
@@ -23,7 +23,7 @@ pub fn is_agreed(session: &Session, telling: &Telling, is_attended: bool) -> boo
 }
 
 /// Returns true if a part is a request of the person.
-fn is_request(part: &Part<'_>, is_attended: bool) -> bool {
+fn is_request(part: &SourcedPart<'_>, is_attended: bool) -> bool {
     match part.source {
         Source::Person { .. } => true,
         Source::Task { kind: TaskKind::Job, read_others: false, .. } => !is_attended,

@@ -20,7 +20,7 @@ use crate::types::origin::{Origin, TaskId, TaskKind};
 use crate::types::session::{TurnId, TurnOutcome};
 
 /// Returns the behaviour of a kind of background task.
-pub(crate) fn of(kind: TaskKind) -> &'static dyn Background {
+pub(crate) fn behaviour_of(kind: TaskKind) -> &'static dyn Background {
     match kind {
         TaskKind::Subagent => &subagent::Subagent,
         TaskKind::Job => &job::JobRun,
@@ -33,7 +33,7 @@ pub(crate) fn of(kind: TaskKind) -> &'static dyn Background {
 pub(crate) fn prune(store: &Connection, now: DateTime<Utc>) -> rusqlite::Result<usize> {
     let mut deleted = 0;
     for kind in TaskKind::ALL {
-        deleted += tasks::prune(store, *kind, now - of(*kind).kept())?;
+        deleted += tasks::prune(store, *kind, now - behaviour_of(*kind).kept())?;
     }
     Ok(deleted)
 }
@@ -41,7 +41,7 @@ pub(crate) fn prune(store: &Connection, now: DateTime<Utc>) -> rusqlite::Result<
 /// Ends a task, with all consequences in the same transaction and without another completion.
 pub(crate) fn end(store: &Connection, origin: &Origin, end: &TaskEnd<'_>) -> rusqlite::Result<()> {
     let Some(TaskId { kind, number }) = origin.task() else { return Ok(()) };
-    of(kind).settle(store, number, end)?;
+    behaviour_of(kind).settle(store, number, end)?;
     sessions::close(store, origin)
 }
 
@@ -52,15 +52,15 @@ pub(crate) fn give_up(store: &Connection, turn: TurnId, task: &Origin) -> rusqli
     refused::report(store, turn, holds)?;
     transcript::end_turn(store, turn, TurnOutcome::Failed)?;
     journal::settle_turn(store, turn, InboundOutcome::Refused)?;
-    let message = task.task().map(|task| of(task.kind).gave_up());
-    let ours = TaskEnd::ours(TaskOutcome::Interrupted, Some(turn), message);
+    let message = task.task().map(|task| behaviour_of(task.kind).interrupted_text());
+    let ours = TaskEnd::by_program(TaskOutcome::Interrupted, Some(turn), message);
     end(store, task, &TaskEnd { is_quiet: holds, ..ours })
 }
 
 /// Ends a task that failed before it had a turn.
-pub(crate) fn broke(store: &Connection, task: &Origin) -> rusqlite::Result<()> {
-    let message = task.task().map(|task| of(task.kind).broke());
-    end(store, task, &TaskEnd::ours(TaskOutcome::Failed, None, message))
+pub(crate) fn fail(store: &Connection, task: &Origin) -> rusqlite::Result<()> {
+    let message = task.task().map(|task| behaviour_of(task.kind).failed_text());
+    end(store, task, &TaskEnd::by_program(TaskOutcome::Failed, None, message))
 }
 
 /// Ends tasks silently: their turns, and their rows that have not begun.
@@ -75,7 +75,7 @@ pub(crate) fn stop(store: &Connection, tasks: &[Origin]) -> rusqlite::Result<()>
             journal::settle_turn(store, turn.turn, InboundOutcome::Stopped)?;
         }
         journal::withdraw(store, task, RowId(i64::MAX), None)?;
-        end(store, task, &TaskEnd::ours(TaskOutcome::Stopped, None, None))?;
+        end(store, task, &TaskEnd::by_program(TaskOutcome::Stopped, None, None))?;
     }
     Ok(())
 }
@@ -88,7 +88,7 @@ pub(crate) fn stop_for(
 ) -> rusqlite::Result<Vec<Origin>> {
     let mut running = Vec::new();
     for kind in TaskKind::ALL {
-        running.extend(of(*kind).running_for(store, at, whose)?);
+        running.extend(behaviour_of(*kind).running_for(store, at, whose)?);
     }
     stop(store, &running)?;
     Ok(running)

@@ -11,13 +11,13 @@ use tokio::time::timeout;
 use crate::memory;
 use crate::replies;
 use crate::services::Services;
-use crate::tasks::schedule::JobOrder;
+use crate::tasks::schedule::JobOperation;
 use crate::tools::{
     AnyTool, Effect, ToolChange, ToolContext, ToolError, ToolKind, ToolOutput, ToolTerms,
 };
 use crate::trust::taint;
 use crate::turn::bounded_output::within_bounds;
-use crate::turn::calling::CallContext;
+use crate::turn::call_context::CallContext;
 use crate::turn::commits::{self, CallEnd, CallStart};
 use crate::turn::detour;
 use crate::turn::error::TurnError;
@@ -25,7 +25,7 @@ use crate::turn::job_commands::refused_commands;
 use crate::turn::services::TurnServices;
 use crate::turn::{prompt, suspension};
 use crate::types::commands::CommandId;
-use crate::types::message::{Body, Choice, Entitled, Question};
+use crate::types::message::{AllowedPressers, Body, Choice, Question};
 use crate::types::session::{Call, CallOutcome, Intent, TurnId};
 use crate::types::source::Source;
 use crate::types::untrusted;
@@ -35,7 +35,7 @@ use crate::workspace::{FileChange, Hash, READ_BYTES_MAX, Workspace, WorkspacePat
 const CALL_TIME_MAX: Duration = Duration::from_secs(120);
 
 /// The tool that a call may use. The error explains to the model why there is none.
-pub(crate) type ToolOfCall = Result<Arc<dyn AnyTool>, String>;
+pub(crate) type ToolLookup = Result<Arc<dyn AnyTool>, String>;
 
 /// The result of a call.
 pub(crate) struct CallResult {
@@ -74,12 +74,12 @@ pub(crate) async fn run(
     turns: &TurnServices,
     calling: &CallContext<'_>,
     cx: &ToolContext,
-    tool: ToolOfCall,
+    tool: ToolLookup,
 ) -> Result<CallResult, TurnError> {
     let CallContext { turn, call, .. } = *calling;
     if let CallOutcome::Running { intent, result } = &call.outcome {
-        match look(&turns.services, intent).await {
-            Happened::Yes => {
+        match find_fate(&turns.services, intent).await {
+            CallFate::Yes => {
                 let outcome = CallOutcome::Done(result.clone());
                 let mut effects = match interrupted_changes(turns, intent).await {
                     Some((path, lines)) => vec![report_instruction_change(calling, &path, &lines)],
@@ -93,10 +93,10 @@ pub(crate) async fn run(
                     CallEnd { sources, effects, ..CallEnd::of(call, Utc::now(), outcome) };
                 return end(&turns.services, turn, end_of_call).await;
             }
-            Happened::Unknown => {
+            CallFate::Unknown => {
                 return settle(&turns.services, turn, call, CallOutcome::Interrupted).await;
             }
-            Happened::No => {}
+            CallFate::No => {}
         }
     }
     let tool = match tool {
@@ -112,7 +112,8 @@ pub(crate) async fn run(
     };
     if let Ok(ToolOutput::Change(change)) = &called {
         let reach = tool.call_terms(&call.arguments, &cx.address).reach.within(cx.chat_kind);
-        if let Some(reason) = detour::refused(turns, cx, reach, &change.file.path).await {
+        if let Some(reason) = detour::refuse_wider_reach(turns, cx, reach, &change.file.path).await
+        {
             return refuse(&turns.services, turn, call, reason).await;
         }
     }
@@ -189,10 +190,10 @@ fn marked(text: String, sources: &[Source], cx: &ToolContext) -> String {
 
 /// Marks a reminder in a person's own words as trusted, and to be shown to that person.
 fn mark_own_words(calling: &CallContext<'_>, effect: &mut Effect) {
-    if let (Some(_), Effect::Schedule { order: JobOrder::Add(brief), in_words_of, .. }) =
+    if let (Some(_), Effect::Schedule { order: JobOperation::Add(definition), in_words_of, .. }) =
         (&calling.own_words, effect)
     {
-        brief.tainted = false;
+        definition.tainted = false;
         *in_words_of = Some(calling.person.id.clone());
     }
 }
@@ -224,10 +225,10 @@ async fn act(
     let intent = Intent::Act { idempotent };
     let (result, sources) = (String::new(), Vec::new());
     let start = CallStart { call: call.id, intent, undo: None, result, sources };
-    commits::call_starts(&turns.services.bus.store, *turn, start).await?;
+    commits::start_call(&turns.services.bus.store, *turn, start).await?;
     let called = attempts(tool, terms, call, cx).await;
     drop(watch);
-    turns.instruction_watcher.look().await?;
+    turns.instruction_watcher.report_changes().await?;
     Ok(called)
 }
 
@@ -288,7 +289,7 @@ async fn make_change(
     let undo = kept.then_some(undo);
     let (result, sources) = (for_model.clone(), Vec::new());
     let start = CallStart { call: call.id, intent, undo, result, sources };
-    commits::call_starts(&turns.services.bus.store, turn, start).await?;
+    commits::start_call(&turns.services.bus.store, turn, start).await?;
     let path = file.path.clone();
     if let Err(reason) = apply(&turns.services, file).await {
         return end(&turns.services, turn, CallEnd::of(call, began, CallOutcome::Failed(reason)))
@@ -349,7 +350,7 @@ fn show_own_words(calling: &CallContext<'_>, path: &str) -> Option<Effect> {
     let text = calling.own_words.as_ref()?;
     let id = calling.call.id;
     let undo = Choice { label: replies::UNDO_IT.to_owned(), says: CommandId::Undo.line(id) };
-    let who = Entitled::Only(calling.person.id.clone());
+    let who = AllowedPressers::Only(calling.person.id.clone());
     let text = replies::kept_own_words(path, text, id);
     let question = Question::new(text, vec![undo], who);
     Some(Effect::Say { to: calling.at.clone(), body: Body::Choice(question) })
@@ -362,26 +363,26 @@ pub(crate) async fn apply(services: &Services, change: FileChange) -> Result<(),
 }
 
 /// The fate of an interrupted call.
-pub(crate) enum Happened {
+pub(crate) enum CallFate {
     Yes,
     No,
     Unknown,
 }
 
 /// Finds out if an interrupted call has happened. An idempotent one counts as not happened: it may run again.
-pub(crate) async fn look(services: &Services, intent: &Intent) -> Happened {
+pub(crate) async fn find_fate(services: &Services, intent: &Intent) -> CallFate {
     let (path, before, after) = match intent {
         Intent::File { path, before, after, .. } => (path, before, after),
-        Intent::Act { idempotent: true } => return Happened::No,
-        Intent::Act { idempotent: false } => return Happened::Unknown,
+        Intent::Act { idempotent: true } => return CallFate::No,
+        Intent::Act { idempotent: false } => return CallFate::Unknown,
     };
-    let Ok(path) = path.parse::<WorkspacePath>() else { return Happened::Unknown };
+    let Ok(path) = path.parse::<WorkspacePath>() else { return CallFate::Unknown };
     let hash = services.workspace.off_thread(move |workspace| workspace.hash(&path)).await;
-    let Ok(current) = hash else { return Happened::Unknown };
+    let Ok(current) = hash else { return CallFate::Unknown };
     match current.as_ref().map(Hash::as_str) {
-        current if current == after.as_deref() => Happened::Yes,
-        current if current == before.as_deref() => Happened::No,
-        _ => Happened::Unknown,
+        current if current == after.as_deref() => CallFate::Yes,
+        current if current == before.as_deref() => CallFate::No,
+        _ => CallFate::Unknown,
     }
 }
 
@@ -402,11 +403,11 @@ async fn end(
     let outcome = without_secrets(services, call_end.outcome);
     let call_end = CallEnd { outcome, ..call_end };
     let queues = !call_end.effects.is_empty();
-    let (outcome, sources) = commits::call_ends(&services.bus, turn, call_end).await?;
+    let (outcome, sources) = commits::end_call(&services.bus, turn, call_end).await?;
     if queues {
-        services.bus.outbox.up();
-        services.bus.inbox.up();
-        services.bus.jobs.up();
+        services.bus.outbox.notify();
+        services.bus.inbox.notify();
+        services.bus.jobs.notify();
     }
     Ok(CallResult { outcome, sources, changed: None })
 }

@@ -14,22 +14,25 @@ mod steps;
 mod stopping;
 mod waiting;
 
-use guarded::guarded;
+use guarded::commit_if_running;
 use rusqlite::Connection;
 
-pub(crate) use beginning::{TurnBeginning, UsedFacts, resume, start};
-pub(crate) use calls::{CallEnd, CallStart, call_ends, call_starts};
-pub(crate) use closing::{failed, failed_ask, gave_up, unreadable_rows, unreadable_turn};
-pub(crate) use compaction::{
-    CompactionCommit, compacted, compacted_in_turn, frozen, not_compacted, shortened, spent,
+pub(crate) use beginning::{TurnBeginning, UsedFacts, resume_turn, start_turn};
+pub(crate) use calls::{CallEnd, CallStart, end_call, start_call};
+pub(crate) use closing::{
+    close_failing_ask, close_failing_rows, close_unreadable_rows, end_unreadable_turn, give_up_task,
 };
-pub(crate) use delegated::awaits;
+pub(crate) use compaction::{
+    CompactionCommit, charge_turn, commit_compaction, commit_failed_compaction,
+    commit_turn_compaction, store_frozen_memory, store_shortening,
+};
+pub(crate) use delegated::suspend_for_subagent;
 pub use jobs::handle_order;
 pub(crate) use parting::part_from_past;
-pub(crate) use pause::{PausedConversation, cleaned};
-pub(crate) use steps::{ModelStep, completed};
-pub(crate) use stopping::{StopKind, interrupted, stopped};
-pub(crate) use waiting::{Suspension, WaitNotice, waits_for_model};
+pub(crate) use pause::{PausedConversation, clean_conversation};
+pub(crate) use steps::{ModelStep, commit_step};
+pub(crate) use stopping::{StopKind, interrupt_turn, stop_conversation};
+pub(crate) use waiting::{Suspension, WaitNotice, suspend_for_model};
 
 use crate::bus::journal::{self, InboundOutcome, RowId, WaitingMessage};
 use crate::bus::outbox;
@@ -48,12 +51,12 @@ use crate::types::origin::Origin;
 use crate::types::session::{Call, SessionId, Step, TurnId, TurnOutcome};
 
 /// Stores the id of the draft that the answer will replace. None if it replaces none.
-pub(crate) async fn drafted(
+pub(crate) async fn store_draft(
     store: &Store,
     turn: TurnId,
     draft: Option<MessageId>,
 ) -> Result<(), CommitError> {
-    guarded(store, "draft", Sync::Later, turn, move |store| {
+    commit_if_running(store, "draft", Sync::Later, turn, move |store| {
         transcript::set_draft(store, turn, draft.as_ref())
     })
     .await
@@ -68,8 +71,8 @@ pub(crate) async fn suspend_to_ask(
     notify: Option<Address>,
     bodies: impl FnOnce(&[AskId]) -> Vec<Body> + Send + 'static,
 ) -> Result<Option<MessageId>, CommitError> {
-    guarded(store, "suspended", Sync::Now, turn, move |store| {
-        asked.iter().try_for_each(|ask| transcript::call_waits(store, ask.call))?;
+    commit_if_running(store, "suspended", Sync::Now, turn, move |store| {
+        asked.iter().try_for_each(|ask| transcript::mark_call_waiting(store, ask.call))?;
         asks::put(store, &asked, bodies)?;
         if let Some(at) = notify {
             outbox::put(store, &at, None, replies::ASKED_ELSEWHERE)?;
@@ -87,7 +90,7 @@ pub(crate) async fn forget_draft(
     store: &Store,
     turn: TurnId,
 ) -> Result<Option<MessageId>, CommitError> {
-    guarded(store, "no draft", Sync::Later, turn, move |store| {
+    commit_if_running(store, "no draft", Sync::Later, turn, move |store| {
         let draft = transcript::draft(store, turn)?;
         if draft.is_some() {
             transcript::set_draft(store, turn, None)?;
@@ -99,7 +102,7 @@ pub(crate) async fn forget_draft(
 
 /// Ends a turn in one transaction: the last step, if there is one, the end of the turn, its rows as done, and
 /// the answer in the outbox. Returns the draft if the answer is silence.
-pub(crate) async fn answer(
+pub(crate) async fn end_turn(
     store: &Store,
     turn: TurnId,
     last: Option<ModelStep>,
@@ -111,7 +114,7 @@ pub(crate) async fn answer(
         (Some(_), Origin::Chat(_)) => Sync::Later,
         _ => Sync::Now,
     };
-    guarded(store, "answer", sync, turn, move |store| {
+    commit_if_running(store, "answer", sync, turn, move |store| {
         if let Some(step) = &last {
             step.write(store, turn)?;
         }
@@ -123,10 +126,11 @@ pub(crate) async fn answer(
             background::end(store, &end.origin, &TaskEnd::of_turn(turn, &end))?;
             return Ok(None);
         };
-        let message = jobs::conversation_ended(store, turn, &end)?;
+        let message = jobs::end_conversation_run(store, turn, &end)?;
         let draft = transcript::draft(store, turn)?.filter(|_| end.over_draft);
         let Some(message) = &message else { return Ok(draft) };
-        let id = outbox::put_over(store, to, end.reply_to.as_ref(), draft.as_ref(), message)?;
+        let id =
+            outbox::put_replacement(store, to, end.reply_to.as_ref(), draft.as_ref(), message)?;
         outbox::note_question(store, id, question.as_ref())?;
         for file in end.files {
             outbox::put_body(store, to, &Body::File(file))?;
@@ -146,7 +150,7 @@ pub(crate) struct NewNotes {
 }
 
 /// Begins the turn that saves notes. Returns its planned calls.
-pub(crate) async fn notes_begin(
+pub(crate) async fn begin_notes(
     store: &Store,
     NewNotes { session, sender, charge, step, calls }: NewNotes,
 ) -> Result<(TurnId, Vec<Call>), CommitError> {
@@ -157,14 +161,14 @@ pub(crate) async fn notes_begin(
         let turn = transcript::begin_turn(store, session, &sender, None, &charge.provider)?;
         transcript::set_silent(store, turn)?;
         transcript::put_step(store, turn, 0, &step)?;
-        ledger::enter(store, turn, &charge)?;
+        ledger::add_charge(store, turn, &charge)?;
         Ok(Some((turn, transcript::plan_calls(store, turn, 0, calls)?)))
     };
     store.write("notes", Sync::Later, begin).await?.ok_or(CommitError::Ended)
 }
 
 /// Stores a silent turn without steps, because the model had no notes. It marks when notes were last requested.
-pub(crate) async fn no_notes(
+pub(crate) async fn store_empty_notes(
     store: &Store,
     session: SessionId,
     sender: Sender,
@@ -177,14 +181,14 @@ pub(crate) async fn no_notes(
         let turn = transcript::begin_turn(store, session, &sender, None, &charge.provider)?;
         transcript::set_silent(store, turn)?;
         transcript::end_turn(store, turn, TurnOutcome::Silent)?;
-        ledger::enter(store, turn, &charge)?;
+        ledger::add_charge(store, turn, &charge)?;
         Ok(Some(turn))
     };
     store.write("no notes", Sync::Later, note).await?.ok_or(CommitError::Ended)
 }
 
 /// Closes messages that get no turn, with one message in the outbox.
-pub(crate) async fn close(
+pub(crate) async fn close_messages(
     store: &Store,
     rows: Vec<WaitingMessage>,
     outcome: InboundOutcome,
@@ -203,7 +207,7 @@ pub(crate) async fn close(
 }
 
 /// Closes messages that failed before they had a turn, with a message about the failure.
-pub(crate) async fn broke(
+pub(crate) async fn close_failed_messages(
     store: &Store,
     rows: Vec<RowId>,
     origin: Origin,
@@ -215,7 +219,7 @@ pub(crate) async fn broke(
         }
         match &origin {
             _ if !were_waiting => Ok(()),
-            Origin::Task { .. } => background::broke(store, &origin),
+            Origin::Task { .. } => background::fail(store, &origin),
             Origin::Chat(to) => outbox::put(store, to, None, replies::SOMETHING_BROKE).map(drop),
         }
     };
@@ -223,7 +227,7 @@ pub(crate) async fn broke(
 }
 
 /// Closes a message with which no turn can begin, with an explanation.
-pub(crate) async fn declined(
+pub(crate) async fn decline_message(
     store: &Store,
     row: &WaitingMessage,
     explanation: String,
@@ -239,16 +243,16 @@ pub(crate) async fn declined(
 }
 
 /// Closes a command with a reply.
-pub(crate) async fn handled(
+pub(crate) async fn reply(
     store: &Store,
     control: &WaitingMessage,
     reply: String,
 ) -> Result<(), StoreError> {
-    handled_with(store, control, move |_| Ok(reply)).await
+    apply_command(store, control, move |_| Ok(reply)).await
 }
 
 /// Closes a command with questions or files as the reply.
-pub(crate) async fn handled_with_bodies(
+pub(crate) async fn reply_with_bodies(
     store: &Store,
     control: &WaitingMessage,
     bodies: Vec<Body>,
@@ -264,7 +268,7 @@ pub(crate) async fn handled_with_bodies(
 }
 
 /// Closes a command that changes something. `change` returns the reply.
-pub(crate) async fn handled_with(
+pub(crate) async fn apply_command(
     store: &Store,
     control: &WaitingMessage,
     change: impl FnOnce(&Connection) -> rusqlite::Result<String> + Send + 'static,

@@ -1,7 +1,7 @@
 //! Compaction: a provider summarizes old turns into a running summary, and the last turns stay whole. The
 //! choice of turns and the request to the provider are pure.
 
-pub(crate) mod apart;
+pub(crate) mod separation;
 mod digest;
 
 use std::fmt::Write as _;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use crate::conversation::shares::Shares;
+use crate::conversation::shares::ContextShares;
 use crate::conversation::shorten;
 use crate::conversation::tokens::{self, turn_tokens};
 use crate::conversation::transcript::{Summaries, TranscriptStart, mark_summarized};
@@ -177,7 +177,7 @@ impl KeptWhole {
     pub(crate) fn usual(session: &Session, context_window: u64) -> Self {
         let estimate = &session.estimate;
         let context_window = estimate.estimated(estimate.context_window(context_window));
-        let shares = Shares::new(context_window, 0);
+        let shares = ContextShares::new(context_window, 0);
         let tokens_left = shares.used.saturating_sub(estimate.fixed + shares.summary);
         Self::within(&session.turns, tokens::percent(context_window, WHOLE_PERCENT), tokens_left)
     }
@@ -225,7 +225,7 @@ fn is_programs_own(turn: &Turn) -> bool {
 /// Returns the maximum length of a session's summary, in estimated tokens, for a model with this context window.
 pub(crate) fn summary_tokens_max(session: &Session, context_window: u64) -> u64 {
     let estimate = &session.estimate;
-    Shares::new(estimate.estimated(estimate.context_window(context_window)), 0).summary
+    ContextShares::new(estimate.estimated(estimate.context_window(context_window)), 0).summary
 }
 
 /// Makes the summary. The used tokens are added to `spent`, even after a failure.
@@ -350,7 +350,7 @@ pub(crate) fn shown_of(session: &Session) -> Option<String> {
 }
 
 fn push_barred(text: &mut String, lines: &str) {
-    for line in untrusted::one_kind_of_lines(lines).lines() {
+    for line in untrusted::normalize_newlines(lines).lines() {
         let _ = writeln!(text, "| {line}");
     }
 }

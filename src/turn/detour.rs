@@ -10,7 +10,7 @@ use crate::workspace::{Workspace, WorkspacePath};
 
 /// Returns an explanation for the model if the reach of a change is larger than its arguments show, because nobody
 /// has approved that reach.
-pub(crate) async fn refused(
+pub(crate) async fn refuse_wider_reach(
     turns: &TurnServices,
     cx: &ToolContext,
     reach: Reach,
@@ -21,7 +21,7 @@ pub(crate) async fn refused(
     }
     let (Reach::Here | Reach::File(_)) = reach else { return None };
     if memory::is_memory(path) {
-        return Some(prompt::rule_by_detour(path));
+        return Some(prompt::instruction_by_other_path(path));
     }
     let actual = Reach::File(path.folder()).within(cx.chat_kind);
     let needs_approval = |reach: &Reach| {
@@ -29,10 +29,10 @@ pub(crate) async fn refused(
         table::decide(Act::of(reach, false), turn) != Ruling::Do
     };
     if needs_approval(&actual) && !needs_approval(&reach) {
-        return Some(prompt::folder_by_detour(path));
+        return Some(prompt::file_by_other_path(path));
     }
     let path = path.clone();
     let instruction = move |workspace: &Workspace| workspace.shown_changed_as(&path);
     let instruction = turns.services.workspace.off_thread(instruction).await;
-    instruction.map(|path| prompt::rule_by_detour(&path))
+    instruction.map(|path| prompt::instruction_by_other_path(&path))
 }

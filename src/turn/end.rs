@@ -3,7 +3,7 @@
 use chrono_tz::Tz;
 
 use crate::bus::journal::InboundOutcome;
-use crate::conversation::transcript::Unfinished;
+use crate::conversation::transcript::UnfinishedTurn;
 use crate::people::Role;
 use crate::provider::ProviderError;
 use crate::replies;
@@ -36,7 +36,7 @@ pub(crate) struct TurnEnd {
 
 impl TurnEnd {
     /// Returns the end of a turn that failed and has no task, with a message to its person.
-    pub(crate) fn failed(turn: &Unfinished, message: String, zone: Tz) -> Self {
+    pub(crate) fn failed(turn: &UnfinishedTurn, message: String, zone: Tz) -> Self {
         Self {
             ending: TurnOutcome::Failed,
             outcome: InboundOutcome::Refused,
@@ -66,7 +66,7 @@ impl TurnEnd {
 }
 
 /// Returns the message to a person who gets no answer.
-pub(crate) fn failure_words(error: &ProviderError, to: Role) -> String {
+pub(crate) fn failure_text(error: &ProviderError, to: Role) -> String {
     match error {
         ProviderError::TooLong => replies::TOO_LONG.to_owned(),
         ProviderError::Busy { reason, .. } => replies::model_unavailable(reason),

@@ -125,7 +125,7 @@ impl Worker {
         loop {
             let query = move |store: &Connection| {
                 let marks = extraction::marks(store)?;
-                let turns = ended_turns::above(store, marks.floor)?;
+                let turns = ended_turns::turns_above(store, marks.floor)?;
                 Ok((due::plan(&turns, &marks, now), marks, turns.len()))
             };
             let (plan, marks, count) = store.read(query).await?;
@@ -134,7 +134,7 @@ impl Worker {
                 let raise = move |store: &Connection| extraction::raise_floor(store, floor);
                 store.write("facts floor", Sync::Later, raise).await?;
                 // There may be more turns than one query returns.
-                if count >= ended_turns::LOOKED_AT_MAX {
+                if count >= ended_turns::TURNS_READ_MAX {
                     continue;
                 }
             }

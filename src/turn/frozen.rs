@@ -8,7 +8,7 @@ use chrono_tz::Tz;
 use rusqlite::Connection;
 
 use crate::bus::notices;
-use crate::conversation::shares::{Shares, is_compact};
+use crate::conversation::shares::{ContextShares, is_compact};
 use crate::conversation::tokens;
 use crate::memory::facts::{self, Fact, FactStatus};
 use crate::memory::recall;
@@ -25,7 +25,7 @@ use crate::turn::snapshot::{self, Upcoming};
 use crate::types::message::{Address, ChatKind, Sender, SenderId};
 use crate::types::persona::PersonaMemory;
 use crate::types::session::{FrozenContext, FrozenFacts, Session};
-use crate::types::source::{Parts, Source};
+use crate::types::source::{Source, SourcedText};
 use crate::workspace::{Audience, FileScope};
 
 /// Number of days whose notes a new session begins with.
@@ -41,7 +41,7 @@ struct PromptFacts {
     text: String,
     ids: Vec<i64>,
     /// The snapshot at the beginning of the conversation.
-    snapshot: Option<Parts>,
+    snapshot: Option<SourcedText>,
 }
 
 /// The facts of the person or group of a conversation, and the data of its snapshot.
@@ -75,7 +75,7 @@ pub(crate) async fn frozen_memory(
     sender: &Sender,
     role: Role,
     known: &KnownFacts,
-) -> Result<(FrozenContext, Vec<Parts>), TurnError> {
+) -> Result<(FrozenContext, Vec<SourcedText>), TurnError> {
     let services = &turns.services;
     let caller = Caller::Conversation(turns.finish_of(session));
     let shares = instructions::shares(turns, session, role, caller);
@@ -95,7 +95,7 @@ pub(crate) async fn frozen_memory(
     let snapshot = active.snapshot.take();
     frozen.has_snapshot |= begins;
     let changes = changes.into_iter().chain(freeze_facts(&mut frozen, active));
-    let changes = changes.map(|it| Parts::of(Source::Memory, it));
+    let changes = changes.map(|it| SourcedText::of(Source::Memory, it));
     Ok((frozen, snapshot.into_iter().chain(changes).collect()))
 }
 
@@ -104,7 +104,7 @@ async fn notify_if_cut(
     turns: &TurnServices,
     session: &Session,
     frozen: &FrozenContext,
-    shares: &Shares,
+    shares: &ContextShares,
 ) -> Result<(), TurnError> {
     let memory_tokens = tokens::tokens(&frozen.told_memory);
     if memory_tokens <= shares.memory {
@@ -112,7 +112,7 @@ async fn notify_if_cut(
     }
     let provider = turns.models.for_session(session);
     let message = replies::memory_too_long(provider.name(), memory_tokens, shares.memory);
-    notices::tell_owner(&turns.services.bus, format!("memory {}", provider.name()), message)
+    notices::notify_owner(&turns.services.bus, format!("memory {}", provider.name()), message)
         .await?;
     Ok(())
 }
@@ -123,7 +123,7 @@ pub(crate) async fn remembered(
     services: &Services,
     frozen: Option<FrozenContext>,
     recalls: Option<&FileScope>,
-    shares: &Shares,
+    shares: &ContextShares,
 ) -> (FrozenContext, Vec<String>) {
     let Some(scope) = recalls.cloned() else {
         return (frozen.unwrap_or_default(), Vec::new());

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::fs;
 
-use crate::conversation::shares::{self, Shares};
+use crate::conversation::shares::{self, ContextShares};
 use crate::conversation::{ledger, tokens};
 use crate::memory::{self, audience};
 use crate::people::Role;
@@ -62,7 +62,7 @@ pub(crate) async fn base(
     let role = speaker.role;
     let context_window = context_window(turns, session, role);
     let (tools, tools_tokens) = tools(turns, session, role, caller, context_window);
-    let shares = Shares::new(context_window, tools_tokens);
+    let shares = ContextShares::new(context_window, tools_tokens);
     let SystemPrompt { parts: system, facts } =
         system(turns, session, speaker, &shares, context_window).await;
     PromptBase { system, facts, tools, tools_tokens, context_window }
@@ -71,7 +71,7 @@ pub(crate) async fn base(
 /// Returns the context window for which a prompt is made: the model's, or a small one for a guest with a budget.
 fn context_window(turns: &TurnServices, session: &Session, role: Role) -> u64 {
     let context_window = turns.models.for_session(session).context_window();
-    match turns.spending.is_brief(role) {
+    match turns.spending.has_short_prompt(role) {
         true => context_window.min(BRIEF_WINDOW),
         false => context_window,
     }
@@ -83,9 +83,9 @@ pub(crate) fn shares(
     session: &Session,
     role: Role,
     caller: Caller,
-) -> Shares {
+) -> ContextShares {
     let context_window = context_window(turns, session, role);
-    Shares::new(context_window, tools(turns, session, role, caller, context_window).1)
+    ContextShares::new(context_window, tools(turns, session, role, caller, context_window).1)
 }
 
 fn tools(
@@ -101,7 +101,7 @@ fn tools(
         turns.tools.offered_within(caller, user, shares::tools_max(context_window));
     // A short prompt has no space for the question tool. Without a memory, there is nothing to add to.
     let is_excluded = |name: &str| match name {
-        ASK_QUESTION => turns.spending.is_brief(role),
+        ASK_QUESTION => turns.spending.has_short_prompt(role),
         REMEMBER | NOTE => recalls(session, role).is_none(),
         _ => false,
     };
@@ -123,7 +123,7 @@ async fn system(
     turns: &TurnServices,
     session: &Session,
     Speaker { name, role }: Speaker<'_>,
-    shares: &Shares,
+    shares: &ContextShares,
     context_window: u64,
 ) -> SystemPrompt {
     let (audience, recalls) = (audience(role, session.chat_kind), recalls(session, role));
@@ -133,7 +133,7 @@ async fn system(
             Some(FileScope::Owner) => Audience::Owner,
             Some(FileScope::Person { .. } | FileScope::Group { .. }) | None => Audience::Others,
         };
-        let kind = tasks::of(task.kind);
+        let kind = tasks::behaviour_of(task.kind);
         let files = kind.instruction_files(files);
         let rules = [task_instructions(&turns.services, files).await, persona].join("\n\n");
         let rules = memory::fit(&rules, shares.instructions, "your instructions");
@@ -281,7 +281,7 @@ pub(crate) async fn prompt_size(
     let mut session = session.unwrap_or_else(|| Session::new(at, chat_kind));
     chosen.enter(&mut session);
     let id = session.id;
-    let query = move |store: &_| ledger::counted_last(store, id);
+    let query = move |store: &_| ledger::last_prompt_tokens(store, id);
     let counted = turns.services.bus.store.read(query).await?;
     let caller = Caller::Conversation(turns.finish_of(&session));
     let base = base(turns, &session, speaker, caller).await;
@@ -290,7 +290,8 @@ pub(crate) async fn prompt_size(
         return Ok((PromptSize::Counted(counted), described));
     }
     let sees = turns.models.for_session(&session).sees();
-    let conversation_tokens = tokens::said_tokens(session.summary.as_deref(), &session.turns, sees);
+    let conversation_tokens =
+        tokens::conversation_tokens(session.summary.as_deref(), &session.turns, sees);
     let base_tokens = tokens::fixed_tokens(&base.system, None) + base.tools_tokens;
     Ok((PromptSize::Estimated(base_tokens + conversation_tokens), described))
 }

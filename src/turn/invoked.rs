@@ -25,7 +25,7 @@ pub(crate) async fn invoked(
                 (Some(name), text)
             }
             Err(reason) if rows.len() == 1 => {
-                commits::declined(&services.bus.store, row, reason).await?;
+                commits::decline_message(&services.bus.store, row, reason).await?;
                 return Ok(None);
             }
             Err(reason) => (None, format!("[They asked for a skill in vain; tell them: {reason}]")),

@@ -26,13 +26,13 @@ pub(crate) async fn refused_commands(
                     .bus
                     .store
                     .read(move |store| schedule::get(store, id, &JobScope::All));
-                job.await?.map(|job| job.brief.chat_kind)
+                job.await?.map(|job| job.definition.chat_kind)
             }
         };
         let Some(chat_kind) = chat_kind else { continue };
-        let permission = commands.may(role, chat_kind).map(drop);
+        let permission = commands.permitted_audience(role, chat_kind).map(drop);
         let permission =
-            permission.and_then(|()| order.needs().map_or(Ok(()), |it| commands.may_need(it)));
+            permission.and_then(|()| order.needs().map_or(Ok(()), |it| commands.check_needs(it)));
         if let Err(why) = permission {
             return Ok(Some(replies::no_command(&why)));
         }

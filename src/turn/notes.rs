@@ -24,8 +24,8 @@ use crate::tools::{Caller, ToolContext};
 use crate::trust::permission::{self, Decision, PermissionRequest};
 use crate::trust::taint;
 use crate::turn::STORE_PAUSE;
-use crate::turn::calling::CallContext;
-use crate::turn::calls::ToolOfCall;
+use crate::turn::call_context::CallContext;
+use crate::turn::calls::ToolLookup;
 use crate::turn::commits;
 use crate::turn::end::TurnEnd;
 use crate::turn::error::{CommitError, TurnError};
@@ -38,7 +38,7 @@ use crate::turn::{calls, compaction, prompt};
 use crate::types::message::Sender;
 use crate::types::origin::Origin;
 use crate::types::session::{Call, Session, Step, Turn, TurnId, TurnOutcome};
-use crate::types::source::{Parts, Source};
+use crate::types::source::{Source, SourcedText};
 use crate::workspace::Audience;
 
 /// The tools that can be called. The prompt has all tools, because they are at the beginning of the provider's cache.
@@ -94,16 +94,16 @@ async fn take_notes(
     persona_for(&turns.services, &turns.config.personas, at, who).await?.enter(&mut session);
     let provider = turns.models.for_session(&session);
     let id = session.id;
-    let query = move |store: &_| transcript::said_since_notes(store, id);
+    let query = move |store: &_| transcript::bytes_since_notes(store, id);
     let new_tokens = turns.services.bus.store.read(query).await? / BYTES_A_TOKEN;
     let context_window = session.estimate.context_window(provider.context_window());
     if !may_note(&session) || new_tokens < tokens::percent(context_window, NOTES_PERCENT) {
         return Ok(Some(session));
     }
-    let input = Parts::of(Source::Program, prompt::TAKE_NOTES);
+    let input = SourcedText::of(Source::Program, prompt::TAKE_NOTES);
     let input = Step { input: Some(input), ..Step::default() };
     // Notes from untrusted content would not be reviewed, and later conversations would trust them.
-    let is_tainted = taint::of(&turns.services.bus, &session, role).await?.is_some();
+    let is_tainted = taint::find_taint(&turns.services.bus, &session, role).await?.is_some();
     if is_tainted && turns.config.asking.untrusted != OnUntrusted::Allow {
         return Ok(Some(session));
     }
@@ -137,7 +137,8 @@ async fn take_notes(
     };
     let charge = turns.spending.charge(payer, &granted, provider.name(), &completion);
     if completion.calls.is_empty() {
-        let turn = commits::no_notes(&bus.store, session.id, sender.clone(), charge).await?;
+        let turn =
+            commits::store_empty_notes(&bus.store, session.id, sender.clone(), charge).await?;
         let ending = Some(TurnOutcome::Silent);
         session.turns.push(Turn { id: turn, by, steps: Vec::new(), ending });
         return Ok(Some(session));
@@ -150,7 +151,7 @@ async fn take_notes(
         step: step.clone(),
         calls: completion.calls,
     };
-    let (turn, calls) = commits::notes_begin(&turns.services.bus.store, notes).await?;
+    let (turn, calls) = commits::begin_notes(&turns.services.bus.store, notes).await?;
     let mut step = Step { calls, ..step };
     for call in &mut step.calls {
         let cx = turn::tool_context(turns, &session, at, &sender, role).await?;
@@ -179,14 +180,14 @@ async fn take_notes(
         let result = result?;
         (call.outcome, call.sources) = (result.outcome, result.sources);
     }
-    commits::answer(&bus.store, turn, None, TurnEnd::silent(&session.origin)).await?;
+    commits::end_turn(&bus.store, turn, None, TurnEnd::silent(&session.origin)).await?;
     session.turns.push(Turn { id: turn, by, steps: vec![step], ending: Some(TurnOutcome::Silent) });
     Ok(Some(session))
 }
 
 /// Returns the tool of a call that can be made now. The error explains to the model why it cannot. Nobody is asked for
 /// approval, because the step is invisible to people.
-fn check(turns: &TurnServices, call: &Call, cx: &ToolContext, role: Role) -> ToolOfCall {
+fn check(turns: &TurnServices, call: &Call, cx: &ToolContext, role: Role) -> ToolLookup {
     if !TOOLS.contains(&call.tool.as_str()) {
         return Err("Only `remember` and `note` can be called now.".to_owned());
     }

@@ -139,7 +139,7 @@ impl ChosenPersona {
     }
 
     /// Returns the reply to a message in quiet hours. None outside of them.
-    pub(crate) fn quiet_words(&self, role: Role, now: DateTime<Tz>) -> Option<String> {
+    pub(crate) fn quiet_hours_text(&self, role: Role, now: DateTime<Tz>) -> Option<String> {
         let until = self.quiet_until(role, now.to_utc(), now.timezone())?;
         Some(replies::quiet_until(&replies::time_relative_to(now, until)))
     }
@@ -200,7 +200,7 @@ impl Personas {
     pub fn of_jobs(&self, people: &People, zone: Tz) -> JobPersonas {
         let (personas, people) = (self.clone(), people.clone());
         JobPersonas::new(move |store, job, now| {
-            let JobDefinition { to, known_on, sender, .. } = &job.brief;
+            let JobDefinition { to, known_on, sender, .. } = &job.definition;
             let role = people.role_of(store, known_on, &sender.id)?;
             let Some(role) = role else { return Ok(JobTerms::default()) };
             let (known_on, sender) = (known_on.clone(), sender.id.clone());

@@ -225,7 +225,7 @@ impl Drafter<'_> {
         }
         let message = Outbound {
             id: DeliveryId(0),
-            part: 0,
+            chunk_index: 0,
             to: self.to.clone(),
             reply_to: current.reply_to,
             overtakes: false,
@@ -275,7 +275,7 @@ impl DraftUnderway {
             && before.as_ref() != Some(id)
         {
             on_platform = Some(id.clone());
-            let drafted = commits::drafted(&self.store, self.turn, Some(id.clone()));
+            let drafted = commits::store_draft(&self.store, self.turn, Some(id.clone()));
             if let Err(error) = drafted.await {
                 shown = Err(ChannelError::Ambiguous(error.to_string()));
             }
@@ -285,7 +285,7 @@ impl DraftUnderway {
         let is_unknown = !matches!(shown, Ok(_) | Err(ChannelError::Unavailable { .. }));
         let must_erase = is_unknown || self.is_left();
         if must_erase {
-            commits::drafted(&self.store, self.turn, None).await.ok();
+            commits::store_draft(&self.store, self.turn, None).await.ok();
         }
         drop(quiet);
         if must_erase && let Some(on_platform) = on_platform {

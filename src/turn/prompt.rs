@@ -18,7 +18,7 @@ use crate::trust::permission::PermissionReason;
 use crate::types::message::ChannelName;
 use crate::types::origin::TaskKind;
 use crate::types::session::{Finish, FrozenContext};
-use crate::types::source::{Parts, Source};
+use crate::types::source::{Source, SourcedText};
 use crate::types::untrusted;
 use crate::workspace::WorkspacePath;
 
@@ -75,7 +75,7 @@ pub(crate) fn reminder(again: &[&str]) -> String {
 }
 
 /// A reminder for a model that would leave a person without an answer.
-pub(crate) const WORDS_DUE: &str = "\
+pub(crate) const ANSWER_DUE: &str = "\
 [Nobody else is here, and the person waits for an answer to this message. Answer it in words.]";
 
 /// A reminder for a model whose whole answer is a call in JSON that its server has not recognized.
@@ -88,7 +88,7 @@ pub(crate) const HEARTBEAT_REMINDER: &str = "\
 your owner would want to be told, or task_completion if that is nothing.]";
 
 /// A note for a model that loops.
-pub(crate) const IN_CIRCLES: &str = "\
+pub(crate) const REPEATED_CALL: &str = "\
 [You have made the same calls with the same results several times. Do something else, or answer with what you have.]";
 
 /// The result of a question that nobody answered.
@@ -101,7 +101,7 @@ Not done: nobody who may allow it answered in time. Do not try it in another way
 
 /// Returns the result of a call that is denied: the reason, and the one way that works.
 pub fn denied(why: &PermissionReason) -> String {
-    format!("Denied: {why}. What works: {}. Try no other way.", why.way())
+    format!("Denied: {why}. What works: {}. Try no other way.", why.alternative())
 }
 
 /// Returns the result of a call for a job whose command is not allowed in the other tool.
@@ -110,7 +110,7 @@ pub(crate) fn cannot_stand_for(other: &str, why: &str) -> String {
 }
 
 /// Returns the result of a call that would change an instruction by another path, without approval.
-pub(crate) fn rule_by_detour(path: &WorkspacePath) -> String {
+pub(crate) fn instruction_by_other_path(path: &WorkspacePath) -> String {
     format!(
         "Not changed: {path} is an instruction or memory file, and this conversation has read untrusted content. Name it \
          by its own path, so that somebody is asked; a change of it is taken back by the person, with /undo."
@@ -118,7 +118,7 @@ pub(crate) fn rule_by_detour(path: &WorkspacePath) -> String {
 }
 
 /// Returns the result of a call that would change a file in another folder than the one it names.
-pub(crate) fn folder_by_detour(path: &WorkspacePath) -> String {
+pub(crate) fn file_by_other_path(path: &WorkspacePath) -> String {
     format!(
         "Not changed: the file is {path}, and this conversation has read untrusted content. Name it by its own path, so \
          that somebody is asked, or save to downloads/."
@@ -145,10 +145,10 @@ pub(crate) fn task_system(identity: &str, instructions: &str) -> Vec<String> {
 }
 
 /// Returns the note in a conversation to which the heartbeat has sent a message.
-pub(crate) fn heartbeat_note(tainted: bool) -> Parts {
+pub(crate) fn heartbeat_note(tainted: bool) -> SourcedText {
     let read = if tainted { format!(" It {}.", untrusted::HAS_READ) } else { String::new() };
     let source = Source::Task { kind: TaskKind::Heartbeat, number: None, read_others: tainted };
-    Parts::of(
+    SourcedText::of(
         source,
         format!(
             "[Your heartbeat looked after HEARTBEAT.md; what it had to say was sent here as it stands below.{read}]"
@@ -171,11 +171,16 @@ pub(crate) fn too_many_subagents(most: usize) -> String {
 const TASK_CHARS_MAX: usize = 300;
 
 /// Returns the note for a model about the end of a subagent that it has started. The result follows as its own answer.
-pub(crate) fn subagent_ended(id: SubagentId, task: &str, went_well: bool, tainted: bool) -> Parts {
+pub(crate) fn subagent_ended(
+    id: SubagentId,
+    task: &str,
+    went_well: bool,
+    tainted: bool,
+) -> SourcedText {
     let read = if tainted { format!(" It {}.", untrusted::HAS_READ) } else { String::new() };
     let ended = if went_well { "is done; its result was" } else { "did not get it done; why was" };
     let task = bare(task);
-    Parts::of(
+    SourcedText::of(
         subagent(id, tainted),
         format!(
             "[Subagent {id}, to which you have handed the task “{task}”, {ended} sent here as it stands below.{read}]"
@@ -221,7 +226,7 @@ pub(crate) const QUIET_HOURS_BEGAN: &str = "\
 to be told, which they are when these hours end; with NO_REPLY alone if that is nothing.]";
 
 /// The result of a call that would repeat a message of the heartbeat.
-pub(crate) const TOLD_BEFORE: &str =
+pub(crate) const SENT_BEFORE: &str =
     "Not sent: you have told them the same there in the last 24 hours.";
 
 /// The result of a call that would send a message of the heartbeat in quiet hours.

@@ -5,7 +5,7 @@ use rusqlite::Connection;
 
 use crate::bus::journal::WaitingMessage;
 use crate::bus::outbox::{self, AskedQuestion};
-use crate::conversation::{proposals, said};
+use crate::conversation::{proposals, quoted_texts};
 use crate::memory::audience;
 use crate::people::{People, Role};
 use crate::services::Services;
@@ -66,7 +66,8 @@ impl QuoteReader<'_> {
                 is_tainted
             }
             (None, Some(quote)) => {
-                let found = said::sources_of_said(self.store, &row.inbound.from, &quote.text)?;
+                let found =
+                    quoted_texts::sources_of_text(self.store, &row.inbound.from, &quote.text)?;
                 found.is_empty() || self.distrusts(found.iter().flatten())?
             }
             (None, None) => false,
@@ -89,7 +90,7 @@ impl QuoteReader<'_> {
             None => Vec::new(),
         };
         match question.written_in {
-            Some(turn) => sources.extend(said::sources_of_author(self.store, turn)?),
+            Some(turn) => sources.extend(quoted_texts::sources_of_turn(self.store, turn)?),
             None if question.proposal.is_some() => {}
             // A former version did not store who wrote the other choices.
             None => return Ok(!is_control(text)),

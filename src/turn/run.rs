@@ -8,11 +8,11 @@ mod away;
 mod begin;
 mod first_step;
 mod bounds;
-mod brief;
+mod short_prompt;
 mod charging;
 mod ending;
 pub mod late;
-mod part;
+mod limits;
 mod permitting;
 mod refusing;
 mod resume;
@@ -46,7 +46,7 @@ use crate::turn::quoted;
 use crate::types::event::EventKind;
 use crate::types::message::{Hint, Reaction};
 use crate::types::session::{CallOutcome, Image, Session, Step};
-use crate::types::source::{Parts, Source};
+use crate::types::source::{Source, SourcedText};
 
 impl ActiveTurn<'_> {
     /// Runs the steps of the turn until it ends or is suspended.
@@ -60,12 +60,12 @@ impl ActiveTurn<'_> {
             if let Some(text) = self.finished() {
                 return self.finish(text).await;
             }
-            if let Some(limit) = self.used_up().await? {
+            if let Some(limit) = self.find_reached_limit().await? {
                 return self.finish_at_limit(limit, begun).await;
             }
             let note = match loops::verdict(&self.current().steps) {
                 LoopVerdict::Fine => self.reminder(),
-                LoopVerdict::Warn => Some(prompt::IN_CIRCLES.to_owned()),
+                LoopVerdict::Warn => Some(prompt::REPEATED_CALL.to_owned()),
                 LoopVerdict::Stop => return self.give_up(replies::IN_CIRCLES.to_owned()).await,
             };
             let step = self.open_step(note).await?;
@@ -95,7 +95,8 @@ impl ActiveTurn<'_> {
     /// Stores the time that the turn has worked, because its total time is limited, and ends its task.
     async fn suspend(self, begun: Instant) -> Result<Option<Session>, TurnError> {
         let (turn, worked) = (self.turn, begun.elapsed());
-        let store_worked = move |store: &Connection| transcript::add_worked(store, turn, worked);
+        let store_worked =
+            move |store: &Connection| transcript::add_working_time(store, turn, worked);
         self.turns.services.bus.store.write("turn suspended", Sync::Later, store_worked).await?;
         Ok(None)
     }
@@ -123,7 +124,7 @@ impl ActiveTurn<'_> {
             })
         });
         let images = files::images(&self.pending);
-        let note = note.map(|note| Parts::of(Source::Program, note));
+        let note = note.map(|note| SourcedText::of(Source::Program, note));
         let input = match (note, steered) {
             (Some(mut note), Some(steered)) => {
                 note.push_program("\n\n");
@@ -136,7 +137,7 @@ impl ActiveTurn<'_> {
     }
 
     /// Adds a step, and returns its index. Calls that are still planned in the step before are skipped.
-    fn push_step(&mut self, input: Option<Parts>, images: Vec<Image>) -> usize {
+    fn push_step(&mut self, input: Option<SourcedText>, images: Vec<Image>) -> usize {
         let steps = &mut self.current().steps;
         let before = steps.last_mut().into_iter().flat_map(|step| &mut step.calls);
         for call in before.filter(|call| call.outcome == CallOutcome::Planned) {
@@ -171,7 +172,7 @@ impl ActiveTurn<'_> {
                 .services
                 .bus
                 .store
-                .read(move |store| journal::again(store, &ids))
+                .read(move |store| journal::reread(store, &ids))
                 .await?;
             // A message that invoked an unusable skill is already answered, and does not concern the turn.
             let Some(invoked) = invoked(&self.turns.services, &rows).await? else { continue };
@@ -217,11 +218,11 @@ impl ActiveTurn<'_> {
         let model_step = self.model_step(step, completion);
         let mut stored_step = model_step.step();
         stored_step.calls =
-            commits::completed(&self.turns.services.bus.store, self.turn, model_step).await?;
+            commits::commit_step(&self.turns.services.bus.store, self.turn, model_step).await?;
         if self.wait.take().is_some() {
             tracing::info!(turn = self.turn.0, "The model is back");
             // The loop resumes the other turns that wait for the model.
-            self.turns.services.bus.inbox.up();
+            self.turns.services.bus.inbox.notify();
         }
         self.current().steps[step] = stored_step;
         Ok(())

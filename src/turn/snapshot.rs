@@ -15,7 +15,7 @@ use crate::short_text::{one_line, shortened};
 use crate::tasks::schedule::{self, Job};
 use crate::trust::taint;
 use crate::types::message::{Address, ChatKind, SenderId};
-use crate::types::source::{Parts, Source};
+use crate::types::source::{Source, SourcedText};
 use crate::workspace::Audience;
 
 /// Maximum length in tokens: a few lines, of which most conversations need none.
@@ -53,7 +53,7 @@ pub(crate) fn upcoming(
         // One more than is shown, as the count of the rest.
         jobs.extend(schedule::due_soon(store, account, now + SOON, LINES_MAX + 1)?);
     }
-    jobs.retain(|job| job.brief.chat_kind == ChatKind::Private);
+    jobs.retain(|job| job.definition.chat_kind == ChatKind::Private);
     jobs.sort_by_key(|job| (job.next, job.id));
     Ok(Upcoming { jobs, proposals: proposals::open_at(store, at, LINES_MAX + 1)? })
 }
@@ -64,13 +64,13 @@ pub(crate) fn text(
     facts: &[Fact],
     audience: Audience,
     now: DateTime<Tz>,
-) -> Option<Parts> {
+) -> Option<SourcedText> {
     let mut lines = SnapshotLines::default();
     for job in &upcoming.jobs {
         let Some(next) = job.next else { continue };
         let at = next.with_timezone(&now.timezone()).format("%a %Y-%m-%d %H:%M");
-        let line = format!("- due {at}: job {}, {}", job.id, short(job.brief.payload.text()));
-        lines.add(job.brief.tainted, line);
+        let line = format!("- due {at}: job {}, {}", job.id, short(job.definition.payload.text()));
+        lines.add(job.definition.tainted, line);
     }
     lines.end_kind();
     for proposal in &upcoming.proposals {
@@ -125,11 +125,11 @@ impl SnapshotLines {
         self.of_kind = 0;
     }
 
-    fn text(self) -> Option<Parts> {
+    fn text(self) -> Option<SourcedText> {
         if self.shown.is_empty() {
             return None;
         }
-        let mut text = Parts::default();
+        let mut text = SourcedText::default();
         text.push_program("As this conversation begins:\n");
         text.push(Source::Memory, self.shown.join("\n"));
         if self.untrusted > 0 {

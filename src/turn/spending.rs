@@ -89,7 +89,7 @@ impl Spending {
     }
 
     /// Returns true if the budget of a role is so small that its prompts are short.
-    pub(crate) fn is_brief(&self, role: Role) -> bool {
+    pub(crate) fn has_short_prompt(&self, role: Role) -> bool {
         let tokens = self.guest_tokens.load(Ordering::Relaxed);
         role == Role::Guest && (1..=BRIEF_UP_TO).contains(&tokens)
     }
@@ -105,7 +105,8 @@ impl Spending {
         if !bus.store.read(query).await? {
             return Ok(Ok(Granted::default()));
         }
-        let output_max = if self.is_brief(payer.role) { BRIEF_OUTPUT_MAX } else { OUTPUT_MAX };
+        let output_max =
+            if self.has_short_prompt(payer.role) { BRIEF_OUTPUT_MAX } else { OUTPUT_MAX };
         let wanted = WantedCall {
             payer,
             provider: planned.provider.to_owned(),
@@ -149,7 +150,7 @@ impl Spending {
             } else {
                 let (scope, period) = (state.scope.key(), state.period.as_str());
                 let key = format!("budget {scope} {period} {}", state.since.timestamp());
-                notices::tell_owner(bus, key, warning).await?;
+                notices::notify_owner(bus, key, warning).await?;
             }
         }
         Ok(own_warning)

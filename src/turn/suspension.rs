@@ -13,19 +13,19 @@ use crate::people;
 use crate::replies::{self, ApprovalPrompt};
 use crate::tools::SubagentTask;
 use crate::trust::permission::{Decider, PermissionReason};
-use crate::turn::calling::CallContext;
+use crate::turn::call_context::CallContext;
 use crate::turn::error::TurnError;
 use crate::turn::services::TurnServices;
 use crate::turn::{commits, progress};
 use crate::types::commands::CommandId;
 use crate::types::message::{
-    Address, Attachment, Body, ChatKind, Choice, Content, Entitled, MediaKind, Question,
+    Address, AllowedPressers, Attachment, Body, ChatKind, Choice, Content, MediaKind, Question,
 };
 use crate::types::session::{Call, CallOutcome};
 use crate::types::source::Source;
 
 /// Minimum time until asks are examined again.
-pub(crate) const MOMENT: Duration = Duration::from_millis(50);
+pub(crate) const EXPIRY_PAUSE_MIN: Duration = Duration::from_millis(50);
 
 /// Asks the person of the turn a question of the model.
 pub(crate) async fn ask(
@@ -48,7 +48,7 @@ pub(crate) async fn ask(
     let body = body.written_in(calling.turn);
     suspend(turns, calling, vec![new], None, move |_| match body {
         Body::Choice(question) if !is_there => {
-            vec![Body::Choice(Question { who: Entitled::Owner, ..question })]
+            vec![Body::Choice(Question { who: AllowedPressers::Owner, ..question })]
         }
         body => vec![body],
     })
@@ -114,7 +114,7 @@ pub(crate) async fn ask_permission(
     let offers_clean = is_untrusted && notify.is_none() && calling.chat_kind == ChatKind::Private;
     let minutes = time.as_secs().div_ceil(60);
     let new_asks: Vec<_> = new_asks.collect();
-    let entitled = who.map_or(Entitled::Admins, Entitled::Only);
+    let entitled = who.map_or(AllowedPressers::Admins, AllowedPressers::Only);
     let bodies = move |ids: &[AskId]| {
         let ids = ids.iter().map(|AskId(id)| *id);
         let chars_max = replies::ARGUMENTS_CHARS_MAX / prompts.len().max(1);
@@ -145,7 +145,7 @@ fn prompt_of(asked: &CallToAllow<'_>, person: &str) -> ApprovalPrompt {
 /// Returns the messages of a question. Content that is too long for it comes as files before it.
 fn bodies(
     prompts: &[ApprovalPrompt],
-    who: Entitled,
+    who: AllowedPressers,
     offers_clean: bool,
     minutes: u64,
 ) -> Vec<Body> {
@@ -192,7 +192,7 @@ pub(crate) fn one_question(asked: &AskedCall) -> Body {
     let text = replies::may_i_this(asked.id.0, &asked.tool, &asked.arguments);
     let choices = choices_of_one(asked.id.0, asked.offers_always);
     let who = asked.decider.as_ref().map(|account| account.sender.clone());
-    let who = who.map_or(Entitled::Admins, Entitled::Only);
+    let who = who.map_or(AllowedPressers::Admins, AllowedPressers::Only);
     Body::Choice(Question::new(text, choices, who))
 }
 
@@ -214,9 +214,9 @@ async fn suspend(
 ) -> Result<(), TurnError> {
     let store = &turns.services.bus.store;
     let draft = commits::suspend_to_ask(store, calling.turn, new, notify, bodies).await?;
-    turns.services.bus.outbox.up();
+    turns.services.bus.outbox.notify();
     // A job that waits for a person frees its place for others.
-    turns.services.bus.jobs.up();
+    turns.services.bus.jobs.notify();
     if let Some(draft) = draft {
         progress::erase(turns, calling.at, draft);
     }
@@ -230,8 +230,9 @@ pub(crate) async fn await_subagent(
     task: SubagentTask,
 ) -> Result<CallOutcome, TurnError> {
     let (turn, call) = (calling.turn, calling.call.id);
-    let (outcome, draft) = commits::awaits(&turns.services.bus.store, turn, call, task).await?;
-    turns.services.bus.inbox.up();
+    let (outcome, draft) =
+        commits::suspend_for_subagent(&turns.services.bus.store, turn, call, task).await?;
+    turns.services.bus.inbox.notify();
     if let Some(draft) = draft {
         progress::erase(turns, calling.at, draft);
     }
@@ -245,6 +246,6 @@ pub(crate) fn resume_call(
     outcome: &CallOutcome,
     sources: &[Source],
 ) -> rusqlite::Result<()> {
-    transcript::call_ended(store, ask.call, outcome, sources)?;
+    transcript::end_call(store, ask.call, outcome, sources)?;
     transcript::resume_call(store, ask.turn)
 }

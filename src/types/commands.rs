@@ -169,11 +169,11 @@ pub fn find(text: &str) -> Option<&'static CommandSpec> {
 /// Returns true if a text begins with a command that is carried out at once, and so never waits behind turns. An unknown
 /// command counts as one: no model is needed to explain it.
 pub fn is_control(text: &str) -> bool {
-    names_control(text) || mistyped(text).is_some()
+    is_known_control(text) || mistyped(text).is_some()
 }
 
 /// Returns true if a text begins with a command that exists and is carried out at once.
-pub fn names_control(text: &str) -> bool {
+pub fn is_known_control(text: &str) -> bool {
     find(text).is_some_and(|spec| spec.runs == CommandTiming::AtOnce)
 }
 

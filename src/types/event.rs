@@ -156,7 +156,7 @@ names! {
 
 impl EventKind {
     /// Returns the event without texts of people and models, and without names of files.
-    pub fn without_words(self) -> Self {
+    pub fn without_texts(self) -> Self {
         let text = String::new();
         match self {
             Self::Thinking { .. } => Self::Thinking { text },

@@ -60,7 +60,7 @@ impl JobVerb {
     }
 
     /// Returns one line about the verb, for the command line's help and the docs.
-    pub const fn about(self) -> &'static str {
+    pub const fn description(self) -> &'static str {
         match self {
             Self::Add => "Add a job that runs later, once or repeatedly",
             Self::List => "List the jobs and their next times",

@@ -8,7 +8,7 @@ use std::fmt;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-pub use cause::{Cause, Printed, Voice};
+pub use cause::{Cause, MessageAuthor, Printed};
 pub use press::Press;
 
 use crate::short_text::clean_name;
@@ -75,7 +75,7 @@ pub struct Inbound {
 
 impl Inbound {
     /// Returns the ids by which a config may name its address: the thread, the chat, the containers of the chat.
-    pub fn places(&self) -> impl Iterator<Item = &str> + Clone {
+    pub fn config_ids(&self) -> impl Iterator<Item = &str> + Clone {
         let thread = self.from.thread.iter().map(ThreadId::as_str);
         let containers = self.within.iter().map(ChatId::as_str);
         thread.chain([self.from.chat.as_str()]).chain(containers)
@@ -128,7 +128,7 @@ impl InboundContent {
 
     /// Records the outcomes of its files. The transcript of the message's own audio goes above the text. The
     /// transcript of a quoted file stays with that file.
-    pub fn receive(&mut self, files: &[MediaRef]) {
+    pub fn record_files(&mut self, files: &[MediaRef]) {
         let mut transcripts = Vec::new();
         let mut are_all_voice = true;
         let pending = self.media.iter_mut().enumerate().filter(|(_, own)| own.fetched.is_none());
@@ -249,7 +249,7 @@ pub struct DeliveryId(pub i64);
 pub struct Outbound {
     pub id: DeliveryId,
     /// Index of this chunk in the delivery.
-    pub part: u32,
+    pub chunk_index: u32,
     pub to: Address,
     pub reply_to: Option<MessageId>,
     /// True if it is sent before an older one: even a private chat then needs to see which message it answers.
@@ -301,7 +301,7 @@ impl Body {
 pub struct Question {
     pub text: String,
     pub choices: Vec<Choice>,
-    pub who: Entitled,
+    pub who: AllowedPressers,
     /// The proposal that a press decides: the first choice accepts it, any other declines it.
     pub proposal: Option<i64>,
     /// The turn whose model wrote the text and the choices. None if the program wrote them; its choices are commands.
@@ -311,7 +311,7 @@ pub struct Question {
 
 impl Question {
     /// Creates a question of the program.
-    pub fn new(text: String, choices: Vec<Choice>, who: Entitled) -> Self {
+    pub fn new(text: String, choices: Vec<Choice>, who: AllowedPressers) -> Self {
         Self { text, choices, who, proposal: None, written_in: None }
     }
 
@@ -334,7 +334,7 @@ pub struct Choice {
 /// People who may press a button.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Entitled {
+pub enum AllowedPressers {
     /// Everybody who is admitted to the chat.
     Anyone,
     Only(SenderId),

@@ -25,7 +25,7 @@ words!(TaskKind { Subagent = "subagent", Job = "job", Heartbeat = "heartbeat" })
 impl TaskKind {
     /// Returns true if such a task starts without a person's request. It waits while the daemon is in safe mode, and uses
     /// only the background's share of a budget.
-    pub const fn acts_by_itself(self) -> bool {
+    pub const fn starts_without_request(self) -> bool {
         match self {
             Self::Job | Self::Heartbeat => true,
             Self::Subagent => false,

@@ -14,7 +14,7 @@ use crate::types::origin::Origin;
 use crate::types::person::FolderOwner;
 use crate::types::persona::Persona;
 pub use crate::types::row_id::{CallId, SessionId, TurnId};
-use crate::types::source::{self, Parts, Source};
+use crate::types::source::{self, Source, SourcedText};
 use crate::types::summary::SourcedSummary;
 pub use crate::types::token_estimate::{TokenEstimate, TokenSums};
 use crate::types::words::words;
@@ -193,7 +193,7 @@ impl Turn {
     /// Adds the sources of the model's input and of the outcomes of the calls.
     pub fn add_sources(&self, sources: &mut Vec<Source>) {
         for step in &self.steps {
-            let input = step.input.iter().flat_map(Parts::iter).map(|part| part.source);
+            let input = step.input.iter().flat_map(SourcedText::iter).map(|part| part.source);
             let outcomes = step.calls.iter().flat_map(|call| &call.sources);
             input.chain(outcomes).for_each(|source| source::add(sources, source));
         }
@@ -217,7 +217,7 @@ pub enum TurnOutcome {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Step {
     /// The input since the previous step, byte for byte as the model received it, with its sources.
-    pub input: Option<Parts>,
+    pub input: Option<SourcedText>,
     /// Pictures of the input.
     pub images: Vec<Image>,
     pub text: String,
@@ -229,7 +229,7 @@ pub struct Step {
 
 impl Step {
     /// Appends input that arrived before the step.
-    pub fn join(&mut self, input: Option<Parts>, images: Vec<Image>) {
+    pub fn join(&mut self, input: Option<SourcedText>, images: Vec<Image>) {
         match (&mut self.input, input) {
             (Some(own_input), Some(input)) => {
                 own_input.push_program("\n\n");

@@ -71,7 +71,7 @@ pub enum Source {
 
 /// A part of a text, and its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part<'a> {
+pub struct SourcedPart<'a> {
     pub source: &'a Source,
     pub text: &'a str,
 }
@@ -82,7 +82,7 @@ pub struct SourceSpan(pub Source, pub usize);
 
 /// A text in parts, each with its source. It dereferences to the whole text, which is what a model gets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Parts {
+pub struct SourcedText {
     text: String,
     spans: Vec<SourceSpan>,
 }
@@ -116,7 +116,7 @@ impl Source {
     }
 }
 
-impl Parts {
+impl SourcedText {
     /// Creates a text with one source.
     pub fn of(source: Source, text: impl AsRef<str>) -> Self {
         let mut parts = Self::default();
@@ -125,7 +125,7 @@ impl Parts {
     }
 
     /// Restores a stored text with its spans. If they do not fit the text, its source is unknown.
-    pub fn restored(text: String, spans: Vec<SourceSpan>) -> Self {
+    pub fn from_stored(text: String, spans: Vec<SourceSpan>) -> Self {
         let mut end = 0_usize;
         let fits = spans.iter().all(|SourceSpan(_, bytes)| {
             end = end.saturating_add(*bytes);
@@ -157,17 +157,17 @@ impl Parts {
 
     /// Appends all parts of another text.
     pub fn append(&mut self, other: &Self) {
-        for Part { source, text } in other.iter() {
+        for SourcedPart { source, text } in other.iter() {
             self.push(source.clone(), text);
         }
     }
 
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = Part<'_>> {
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = SourcedPart<'_>> {
         let mut begin = 0;
         let spans = self.spans.iter().map(move |SourceSpan(source, bytes)| {
             let text = &self.text[begin..begin + bytes];
             begin += bytes;
-            Part { source, text }
+            SourcedPart { source, text }
         });
         spans.collect::<Vec<_>>().into_iter()
     }
@@ -184,7 +184,7 @@ impl Parts {
     }
 }
 
-impl Deref for Parts {
+impl Deref for SourcedText {
     type Target = str;
 
     fn deref(&self) -> &str {
@@ -192,7 +192,7 @@ impl Deref for Parts {
     }
 }
 
-impl fmt::Display for Parts {
+impl fmt::Display for SourcedText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }

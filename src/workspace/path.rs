@@ -171,7 +171,7 @@ impl WorkspacePath {
     }
 
     /// The folder beside the workspace in which the path lies.
-    pub(super) fn beside(&self) -> Option<&'static str> {
+    fn beside(&self) -> Option<&'static str> {
         BESIDE.into_iter().find(|name| *name == self.split_first().0)
     }
 

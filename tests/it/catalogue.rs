@@ -8,7 +8,7 @@ use crate::tidy::{File, is_name, literals, none, rust_files};
 /// The functions that send a text to people, and the values that hold one.
 const SENDS: [&str; 5] = [
     "outbox::put(",
-    "outbox::put_over(",
+    "outbox::put_replacement(",
     "outbox::put_urgent(",
     "outbox::put_body(",
     "Body::Text(",

@@ -60,7 +60,7 @@ fn page() -> String {
         let number = if verb == JobVerb::Edit { " NUMBER" } else { number };
         let options = if matches!(verb, JobVerb::Add | JobVerb::Edit) { " …" } else { "" };
         let command_line = code(&format!("peacrab cron {}{number}{options}", verb.name()));
-        page += &row(&[&code(verb.name()), verb.about(), &in_chat, &command_line]);
+        page += &row(&[&code(verb.name()), verb.description(), &in_chat, &command_line]);
     }
     page
 }

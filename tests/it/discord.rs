@@ -27,7 +27,7 @@ const DEADLINES: DiscordDeadlines = DiscordDeadlines {
     silence: Duration::from_secs(8),
     identify: Duration::from_millis(10),
     catch_up: Duration::from_secs(5),
-    again: Duration::from_millis(200),
+    retry_pause: Duration::from_millis(200),
 };
 
 fn discord(api: &DiscordApi) -> Discord {

@@ -171,3 +171,20 @@ async fn no_link_leads_from_one_folder_into_another() {
     }
     assert_eq!(fs::read_to_string(root.join("secret.md")).unwrap(), "secret");
 }
+
+#[tokio::test]
+async fn a_link_into_a_persons_own_downloads_shows_untrusted_names() {
+    let (owner, _home) = somebody(Role::Owner, ChatKind::Private);
+    let (ada, _) = somebody(Role::User, ChatKind::Private);
+    let ada = ToolContext { workspace: owner.workspace.clone(), ..ada };
+    for given in ["list.md", "downloads/obey me.txt"] {
+        call(&ada, "write_file", json!({"path": given, "content": "x"})).await.unwrap();
+    }
+    let own = owner.workspace.root().join("..").join(ada.scope().root().unwrap().as_str());
+    std::os::unix::fs::symlink("../downloads", own.join("dl")).unwrap();
+    if let Ok((names, foreign)) = call(&ada, "list_files", json!({"path": "dl"})).await {
+        assert!(!names.contains("obey") || foreign, "{names}");
+    }
+    let write = json!({"path": "dl/new.md", "content": "x"});
+    assert!(call(&ada, "write_file", write).await.is_err());
+}

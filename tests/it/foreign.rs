@@ -77,8 +77,8 @@ async fn it_is_shown_between_marks_that_it_cannot_forge() {
     let told = rig.model.last().transcript();
     let shown = told.split_once("result: ").unwrap().1;
     let (first, rest) = shown.split_once('\n').unwrap();
-    let mark = first.strip_prefix(untrusted::BEGINS).unwrap_or_default().trim_end_matches(".]");
-    assert!(first.starts_with(untrusted::BEGINS) && mark.len() == 8, "{told}");
+    let mark = first.strip_prefix(untrusted::FIRST_LINE).unwrap_or_default().trim_end_matches(".]");
+    assert!(first.starts_with(untrusted::FIRST_LINE) && mark.len() == 8, "{told}");
     let (inside, _) = rest.split_once(&format!("[End {mark}]")).unwrap();
     assert!(inside.lines().all(|line| !line.starts_with('[')), "{inside}");
     assert!(
@@ -199,7 +199,10 @@ async fn others_words_that_are_brought_along_are_not_orders() {
     let question = rig.hear("1").await;
     assert!(asked(&question) && question.contains("messages of others here"), "{question}");
     let told = rig.model.last().transcript();
-    assert!(told.contains(&format!("> Bob{}: Tell home:2", untrusted::OTHERS_WORDS)), "{told}");
+    assert!(
+        told.contains(&format!("> Bob{}: Tell home:2", untrusted::QUOTED_AUTHOR_NOTE)),
+        "{told}"
+    );
     rig.say("1", "/deny 1");
     rig.heard("1", 3).await;
     assert!(rig.unread("2").is_empty());

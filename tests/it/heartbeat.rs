@@ -341,7 +341,7 @@ fn what_the_file_asks_for_is_told_apart_from_what_stands_below_it(scene: &Scene)
         "FROM steps WHERE turn = (SELECT max(id) FROM turns) AND input LIKE '%HEARTBEAT.md:%'";
     let one = |column: &str| scene.rig.look(&format!("SELECT {column} {of_beat}")).remove(0);
     let spans = serde_json::from_str(&one("sources")).unwrap();
-    let heard = source::Parts::restored(one("input"), spans);
+    let heard = source::SourcedText::from_stored(one("input"), spans);
     let of_file = |source: &Source| *source == Source::File { path: "HEARTBEAT.md".to_owned() };
     let file: Vec<_> = heard.iter().filter(|part| of_file(part.source)).map(|it| it.text).collect();
     let [file] = file[..] else { panic!("{file:?}") };

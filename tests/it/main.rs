@@ -52,7 +52,7 @@ mod groups;
 #[cfg(feature = "hardware")]
 mod hardware;
 #[cfg(any(feature = "discord", feature = "slack"))]
-mod hear;
+mod routing;
 mod heartbeat;
 mod import;
 mod incognito;

@@ -1,9 +1,9 @@
 //! What a turn works for, as it stands in the store and in events: rows that an older version wrote stay readable.
 
-use peacrab::bus::journal::{origin_params, read_origin, voice_param};
+use peacrab::bus::journal::{author_param, origin_params, read_origin};
 use peacrab::store::{Store, StoreOptions};
 use peacrab::tasks::heartbeat;
-use peacrab::types::message::{Address, ChatKind, Inbound, Voice};
+use peacrab::types::message::{Address, ChatKind, Inbound, MessageAuthor};
 use peacrab::types::origin::{Origin, TaskId, TaskKind};
 use rusqlite::{Connection, params};
 use serde_json::json;
@@ -50,11 +50,11 @@ fn rows_of_an_older_version_are_of_the_tasks_that_they_name() {
 #[test]
 fn a_speaker_is_stored_as_in_an_older_version() {
     for (voice, stored) in [
-        (Voice::Person("7".into()), "7"),
-        (Voice::Task { kind: TaskKind::Job, number: Some(7) }, "(job):7"),
-        (Voice::Task { kind: TaskKind::Heartbeat, number: None }, "(heartbeat)"),
+        (MessageAuthor::Person("7".into()), "7"),
+        (MessageAuthor::Task { kind: TaskKind::Job, number: Some(7) }, "(job):7"),
+        (MessageAuthor::Task { kind: TaskKind::Heartbeat, number: None }, "(heartbeat)"),
     ] {
-        assert_eq!(voice_param(&voice), stored);
+        assert_eq!(author_param(&voice), stored);
     }
 }
 

@@ -385,7 +385,7 @@ async fn jobs_wait_while_their_person_has_quiet_hours() {
 #[tokio::test]
 async fn who_has_no_tool_for_jobs_or_commands_makes_none_by_command_either() {
     let config = crate::shell::config();
-    let standing = peacrab::tools::shell::standing(&config);
+    let standing = peacrab::tools::shell::check_sandbox(&config);
     let kid = rule("kid", USER, |persona| persona.tools = allow(&["read_file"]));
     let other = rule("other", OTHER_USER, |persona| persona.tools = allow(&["schedule"]));
     let mut parts = with(vec![kid, other]);

@@ -254,7 +254,10 @@ async fn a_database_gives_free_pages_back() {
     write(&store, |store| store.execute_batch("DELETE FROM unreadable")).await;
     let pages = store.read(DatabasePages::count).await.unwrap();
     assert!(pages.can_shrink && pages.free > 1_000, "{pages:?}");
-    assert_eq!(write(&store, |store| DatabasePages::give_back(store, 100)).await, pages.free - 100);
+    assert_eq!(
+        write(&store, |store| DatabasePages::release_free(store, 100)).await,
+        pages.free - 100
+    );
 
     // As older versions made it.
     let home = TempDir::new().unwrap();
@@ -507,7 +510,7 @@ async fn answers_what_has_just_been_said_whatever_the_clocks_show() {
 fn what_a_channel_tells_has_just_been_said_once_it_was_heard_without_a_gap() {
     let input = |minutes: &[u64]| {
         let at = minutes.iter().map(|minute| std::time::Duration::from_secs(60 * minute));
-        at.fold(None, |before, at| Some(ReceivedPeriod::again(before, at)))
+        at.fold(None, |before, at| Some(ReceivedPeriod::extend(before, at)))
             .is_some_and(ReceivedPeriod::is_steady)
     };
     assert!(!input(&[5]));
@@ -541,9 +544,9 @@ async fn what_waits_to_be_delivered_waits_no_longer_if_the_clock_is_set_back() {
     let (began, at) = (Utc::now(), std::time::Instant::now());
     let clock = ClockReading::begin(began, at);
     let minute = std::time::Duration::from_secs(60);
-    assert_eq!(clock.by(began + Duration::minutes(1), at + minute), None);
-    assert_eq!(clock.by(began + Duration::hours(2), at + minute), None);
-    let back = clock.by(began - Duration::minutes(59), at + minute);
+    assert_eq!(clock.set_back_by(began + Duration::minutes(1), at + minute), None);
+    assert_eq!(clock.set_back_by(began + Duration::hours(2), at + minute), None);
+    let back = clock.set_back_by(began - Duration::minutes(59), at + minute);
     assert_eq!(back, Some(Duration::hours(1)));
 
     let (_home, store) = store();
@@ -551,7 +554,7 @@ async fn what_waits_to_be_delivered_waits_no_longer_if_the_clock_is_set_back() {
         let id = outbox::put(store, &address(), None, "tea")?;
         let later = (began + Duration::minutes(70)).timestamp_millis();
         store.execute("UPDATE outbox SET next = ? WHERE id = ?", [later, id.0])?;
-        outbox::bring_forward(store, &address().channel, Duration::hours(1))?;
+        outbox::move_earlier(store, &address().channel, Duration::hours(1))?;
         Ok(outbox::next_of_each_chat(store, &address().channel, false, 1, &HashSet::new())?
             .remove(0)
             .next)

@@ -32,7 +32,7 @@ async fn found_with(rig: &mut Rig, who: &str, chat: &str, arguments: Value) -> S
 }
 
 fn is_marked(shown: &str) -> bool {
-    shown.contains(untrusted::BEGINS)
+    shown.contains(untrusted::FIRST_LINE)
 }
 
 #[tokio::test]

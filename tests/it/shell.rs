@@ -43,7 +43,7 @@ pub(crate) fn config() -> Config {
 
 /// The tools of a daemon with a shell.
 fn tools(config: &Config) -> ToolSet {
-    ToolSet::standard_with(shell::tools(config, &shell::standing(config)))
+    ToolSet::standard_with(shell::tools(config, &shell::check_sandbox(config)))
 }
 
 /// Somebody who calls the shell's tools.
@@ -195,7 +195,7 @@ async fn others_than_the_owner_in_private_have_a_folder_of_their_own() {
         fs::create_dir_all(&inbox).unwrap();
         fs::write(inbox.join("1-0-mine.csv"), "mine").unwrap();
         fs::write(inbox.join("2-0-other.csv"), "secret").unwrap();
-        desk.cx.came_here = ["inbox/2026-07/1-0-mine.csv".to_owned()].into();
+        desk.cx.arrived_here = ["inbox/2026-07/1-0-mine.csv".to_owned()].into();
         let inbox = inbox.canonicalize().unwrap();
         let (_, out) = desk.exec(&format!("cat {}/*.csv", inbox.display())).await;
         assert!(out.contains("mine") && !out.contains("secret"), "{out}");
@@ -229,8 +229,8 @@ fn a_command_is_not_run_with_less_of_a_cage_than_the_start_found() {
 async fn what_cannot_be_written_as_the_config_says_is_not_offered() {
     let mut config = config();
     config.sandbox.write.push("/nowhere/photos".into());
-    assert!(shell::tools(&config, &shell::standing(&config)).is_empty());
-    assert!(shell::standing(&config).words().contains("/nowhere/photos"));
+    assert!(shell::tools(&config, &shell::check_sandbox(&config)).is_empty());
+    assert!(shell::check_sandbox(&config).words().contains("/nowhere/photos"));
 }
 
 #[test]
@@ -253,7 +253,7 @@ fn the_shell_is_for_admins_or_whom_the_config_names() {
     assert_eq!(offered(&Config { enabled: false, ..config() }, Role::Owner), [false, false]);
     let refused = tools(&usual).authorise("exec", Role::User).err().unwrap();
     assert!(refused.contains("needs the role admin"), "{refused}");
-    assert_eq!(shell::standing(&Config { enabled: false, ..config() }), SandboxState::Off);
+    assert_eq!(shell::check_sandbox(&Config { enabled: false, ..config() }), SandboxState::Off);
 }
 
 #[test]

@@ -27,7 +27,7 @@ const DEADLINES: SlackDeadlines = SlackDeadlines {
     silence: Duration::from_millis(1000),
     catch_up: Duration::from_secs(2),
     steady: Duration::from_secs(10),
-    again: Duration::from_millis(200),
+    retry_pause: Duration::from_millis(200),
 };
 
 fn config(api: &SlackApi) -> Config {

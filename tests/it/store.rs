@@ -343,7 +343,7 @@ impl Busy {
         let home = TempDir::new().unwrap();
         let commits: Arc<Mutex<Vec<_>>> = Arc::default();
         let seen = Arc::clone(&commits);
-        let observer = Arc::new(move |moment: peacrab::store::Moment<'_>| {
+        let observer = Arc::new(move |moment: peacrab::store::CommitEvent<'_>| {
             if moment.phase == Phase::After {
                 seen.lock().unwrap().push(moment.labels.to_vec());
             }
@@ -392,7 +392,7 @@ async fn changes_that_come_together_share_a_commit() {
 #[tokio::test]
 async fn changes_of_many_share_their_syncs() {
     let busy = Busy::new();
-    let many: Vec<_> = (0..16).map(|_| busy.store.about_to_write()).collect();
+    let many: Vec<_> = (0..16).map(|_| busy.store.announce_writer()).collect();
     let written =
         join_all((0..100).map(|n| busy.store.write("insert", Sync::Now, insert(n)))).await;
     assert!(written.into_iter().all(|written| matches!(written, Ok(1))));

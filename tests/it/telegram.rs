@@ -11,7 +11,7 @@ mod stand_in;
 use std::time::Duration;
 
 use chrono::DateTime;
-use peacrab::channels::hear::{AddressingRules, InboundEvent, Route, route};
+use peacrab::channels::routing::{AddressingRules, InboundEvent, Route, route};
 use peacrab::channels::telegram::inbound::{
     Decoded, TelegramIdentity, TelegramReadingContext, decode,
 };
@@ -88,13 +88,15 @@ fn reading_after(update: &Value, groups: Groups, album: Option<&str>) -> Reading
     if !message.bot_ids.is_empty() && !is_friend {
         return Reading::Ignored;
     }
-    let listed = message.inbound.places().any(|id| id == "77");
+    let listed = message.inbound.config_ids().any(|id| id == "77");
     let groups = if listed { Groups::Always } else { groups };
-    match (route(&message, AddressingRules { groups, takes_part: false }), message.line()) {
+    match (route(&message, AddressingRules { groups, was_addressed: false }), message.line()) {
         (Route::ToBot, _) => to_bot(Box::new(message.inbound)),
-        (Route::Overheard, Some(line)) => {
-            Reading::Overheard { at: message.heard_at, id: message.inbound.id.unwrap(), line }
-        }
+        (Route::Overheard, Some(line)) => Reading::Overheard {
+            at: message.context_address,
+            id: message.inbound.id.unwrap(),
+            line,
+        },
         (Route::Overheard, None) | (Route::Ignored, _) => Reading::Ignored,
     }
 }

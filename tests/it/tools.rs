@@ -381,7 +381,7 @@ async fn what_a_small_prompt_has_no_room_for_is_described_and_called_by_one_tool
 #[test]
 fn a_call_by_another_tool_is_one_of_that_tool() {
     use peacrab::provider::ToolCall;
-    use peacrab::tools::more::meant;
+    use peacrab::tools::more::unwrap_call;
     let call = |name: &str, arguments: &Value| ToolCall {
         id: "1".to_owned(),
         name: name.to_owned(),
@@ -392,16 +392,16 @@ fn a_call_by_another_tool_is_one_of_that_tool() {
         json!({"tool": "undo", "arguments": arguments}),
         json!({"tool": "undo", "arguments": arguments.to_string()}),
     ] {
-        assert_eq!(meant(call("more_tools", &by)), call("undo", &arguments));
+        assert_eq!(unwrap_call(call("more_tools", &by)), call("undo", &arguments));
     }
-    assert_eq!(meant(call("more_tools", &json!({"tool": "undo"}))), call("undo", &json!({})));
+    assert_eq!(unwrap_call(call("more_tools", &json!({"tool": "undo"}))), call("undo", &json!({})));
     for same in [
         call("undo", &json!({"tool": "x"})),
         call("more_tools", &json!({"query": "x"})),
         call("more_tools", &json!({"tool": "more_tools"})),
         call("more_tools", &json!([])),
     ] {
-        assert_eq!(meant(same.clone()), same);
+        assert_eq!(unwrap_call(same.clone()), same);
     }
 }
 

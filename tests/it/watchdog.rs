@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use peacrab::channels::deliver::DeliveryProgress;
 use peacrab::daemon::watchdog::{self, Watchdog, WatchedParts};
-use peacrab::store::{Moment, Observer, Phase, Store, StoreOptions, Sync};
+use peacrab::store::{CommitEvent, Observer, Phase, Store, StoreOptions, Sync};
 use peacrab::types::message::ChannelName;
 use tokio::net::UnixDatagram;
 use tokio::sync::mpsc;
@@ -57,7 +57,7 @@ fn come_round(desk: &Desk) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
     tasks.spawn(async move {
         while woken.changed().await.is_ok() {
-            bus.rounds.up();
+            bus.rounds.notify();
         }
     });
     tasks
@@ -103,7 +103,7 @@ async fn an_idle_daemon_tells_systemd_again_and_again_that_it_makes_progress() {
 async fn a_writer_that_is_stuck_is_noticed_until_it_goes_on() {
     let barrier = Arc::new(Barrier::default());
     let at = Arc::clone(&barrier);
-    let observer: Observer = Arc::new(move |moment: Moment<'_>| {
+    let observer: Observer = Arc::new(move |moment: CommitEvent<'_>| {
         if moment.phase == Phase::Before {
             at.pass();
         }
@@ -174,7 +174,7 @@ async fn work_on_the_whole_database_is_progress_although_others_wait_for_it() {
     drop(another);
     assert!(is_stuck(&parts, "the agent loop").await);
     desk.bus.store.rewrite().await.unwrap();
-    assert_eq!(desk.bus.store.working_for(), None);
+    assert_eq!(desk.bus.store.long_work_duration(), None);
 }
 
 #[tokio::test]

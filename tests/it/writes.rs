@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use peacrab::control::disk_usage::DiskUsage;
-use peacrab::store::{Moment, Phase, StoreOptions, Sync};
+use peacrab::store::{CommitEvent, Phase, StoreOptions, Sync};
 
 use crate::support::rig::{Parts, Rig};
 
@@ -13,7 +13,7 @@ type Commits = Arc<Mutex<Vec<(Sync, Vec<&'static str>)>>>;
 async fn watched() -> (Rig, Commits) {
     let commits = Commits::default();
     let seen = Arc::clone(&commits);
-    let observer = Arc::new(move |moment: Moment<'_>| {
+    let observer = Arc::new(move |moment: CommitEvent<'_>| {
         if moment.phase == Phase::After {
             seen.lock().unwrap().push((moment.sync, moment.labels.to_vec()));
         }

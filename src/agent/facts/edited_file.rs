@@ -18,7 +18,7 @@ use crate::turn::commits;
 use crate::turn::facts::{EditedFile, shown_in_file, write_file};
 use crate::turn::services::TurnServices;
 use crate::types::commands::CommandId;
-use crate::types::message::{Body, ChatKind, Choice, Entitled, Question};
+use crate::types::message::{AllowedPressers, Body, ChatKind, Choice, Question};
 use crate::workspace::{FileScope, Hash};
 
 /// The first argument of the command.
@@ -33,7 +33,7 @@ const DIGITS: usize = 16;
 
 /// The decision about the edits.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum FactsFileOrder {
+pub(super) enum FactsFileCommand {
     Show,
     /// Applies the edits with this digest, if they are still those that were shown.
     Keep(String),
@@ -41,7 +41,7 @@ pub(super) enum FactsFileOrder {
     Drop,
 }
 
-impl FactsFileOrder {
+impl FactsFileCommand {
     /// Parses the arguments of `/memory`. None if they are not about FACTS.md.
     pub(super) fn parse(arguments: &str) -> Option<Self> {
         let (name, rest) = arguments.split_at_checked(NAME.len())?;
@@ -67,7 +67,7 @@ pub(super) async fn handle(
     turns: &TurnServices,
     control: &WaitingMessage,
     role: Role,
-    order: FactsFileOrder,
+    order: FactsFileCommand,
 ) -> Result<(), StoreError> {
     let services = &turns.services;
     let store = &services.bus.store;
@@ -77,21 +77,21 @@ pub(super) async fn handle(
     let count = edited.edits.len();
     match order {
         _ if count == 0 => {
-            commits::handled(store, control, replies::FACTS_FILE_UNCHANGED.to_owned()).await?;
+            commits::reply(store, control, replies::FACTS_FILE_UNCHANGED.to_owned()).await?;
         }
-        FactsFileOrder::Drop if is_own_word => {
-            commits::handled(store, control, replies::FACTS_FILE_MADE_ANEW.to_owned()).await?;
+        FactsFileCommand::Drop if is_own_word => {
+            commits::reply(store, control, replies::FACTS_FILE_MADE_ANEW.to_owned()).await?;
         }
         _ if count > EDITS_MAX => {
             let reply = replies::facts_file_edits_too_many(count, EDITS_MAX);
-            return commits::handled(store, control, reply).await;
+            return commits::reply(store, control, reply).await;
         }
-        FactsFileOrder::Keep(digest) if is_own_word && digest == edited.digest => {
+        FactsFileCommand::Keep(digest) if is_own_word && digest == edited.digest => {
             apply_edits(turns, control, &edited).await?;
         }
-        FactsFileOrder::Show | FactsFileOrder::Drop | FactsFileOrder::Keep(_) => {
+        FactsFileCommand::Show | FactsFileCommand::Drop | FactsFileCommand::Keep(_) => {
             let question = Body::Choice(question(control, &edited));
-            return commits::handled_with_bodies(store, control, vec![question]).await;
+            return commits::reply_with_bodies(store, control, vec![question]).await;
         }
     }
     write_file(services, &edited.scope, &edited.keys, EditedFile::Replace).await
@@ -134,7 +134,7 @@ fn question(control: &WaitingMessage, edited: &EditedFacts) -> Question {
             choice(replies::KEEP_EDITS, &format!("{YES} {}", edited.digest)),
             choice(replies::DROP_EDITS, NO),
         ],
-        Entitled::Only(control.sender().id.clone()),
+        AllowedPressers::Only(control.sender().id.clone()),
     )
 }
 
@@ -182,5 +182,5 @@ async fn apply_edits(
         let reply = if is_full { replies::FACTS_FULL } else { replies::EDITS_KEPT };
         Ok(reply.to_owned())
     };
-    commits::handled_with(&turns.services.bus.store, control, apply).await
+    commits::apply_command(&turns.services.bus.store, control, apply).await
 }

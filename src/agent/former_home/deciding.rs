@@ -22,14 +22,14 @@ const MOVED_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// An order about marked files.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::agent) enum MarkedOrder {
+pub(in crate::agent) enum MarkedFilesCommand {
     List,
     /// Decides about one path, or about all.
     Decide(MarkedChoice, Option<String>),
     Unclear,
 }
 
-impl MarkedOrder {
+impl MarkedFilesCommand {
     /// Parses the arguments of `/trust`. None if they are not about marked files.
     pub(in crate::agent) fn parse(arguments: &str) -> Option<Self> {
         let (first, rest) = arguments.trim().split_once(' ').unwrap_or((arguments.trim(), ""));
@@ -50,19 +50,19 @@ impl MarkedOrder {
 pub(in crate::agent) async fn handle(
     services: &Services,
     control: &WaitingMessage,
-    order: MarkedOrder,
+    order: MarkedFilesCommand,
 ) -> Result<(), StoreError> {
     let store = &services.bus.store;
     let reply = match order {
-        MarkedOrder::Unclear => replies::MARKED_USAGE.to_owned(),
-        MarkedOrder::Decide(MarkedChoice::Leave, _) => replies::MARKED_STAY.to_owned(),
-        MarkedOrder::List => match list_anew(services).await? {
-            Some(list) => return commits::handled_with_bodies(store, control, vec![list]).await,
+        MarkedFilesCommand::Unclear => replies::MARKED_USAGE.to_owned(),
+        MarkedFilesCommand::Decide(MarkedChoice::Leave, _) => replies::MARKED_STAY.to_owned(),
+        MarkedFilesCommand::List => match list_anew(services).await? {
+            Some(list) => return commits::reply_with_bodies(store, control, vec![list]).await,
             None => replies::NO_MARKED_FILES.to_owned(),
         },
-        MarkedOrder::Decide(choice, path) => decide(services, choice, path).await?,
+        MarkedFilesCommand::Decide(choice, path) => decide(services, choice, path).await?,
     };
-    commits::handled(store, control, reply).await
+    commits::reply(store, control, reply).await
 }
 
 /// Lists the files with their present hashes, because the owner decides about the content that was listed last.

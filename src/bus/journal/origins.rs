@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use rusqlite::Row;
 
-use crate::types::message::{Address, DedupKey, Voice};
+use crate::types::message::{Address, DedupKey, MessageAuthor};
 use crate::types::origin::{Origin, TaskId, TaskKind};
 
 /// Returns the values of the columns `channel`, `chat` and `thread`.
@@ -45,11 +45,11 @@ pub fn task_channel(kind: TaskKind) -> String {
 }
 
 /// Returns the value of the column `sender`. For a task it is in brackets, so it cannot be a person's id.
-pub fn voice_param(voice: &Voice) -> Cow<'_, str> {
-    match voice {
-        Voice::Person(id) => id.as_str().into(),
-        Voice::Task { kind, number: None } => task_channel(*kind).into(),
-        Voice::Task { kind, number: Some(number) } => {
+pub fn author_param(author: &MessageAuthor) -> Cow<'_, str> {
+    match author {
+        MessageAuthor::Person(id) => id.as_str().into(),
+        MessageAuthor::Task { kind, number: None } => task_channel(*kind).into(),
+        MessageAuthor::Task { kind, number: Some(number) } => {
             format!("{}:{number}", task_channel(*kind)).into()
         }
     }

@@ -36,7 +36,7 @@ pub fn was_turned_away(store: &Connection, key: &DedupKey) -> rusqlite::Result<b
 }
 
 /// Returns true if the bot was ever addressed at this address.
-pub fn knows(store: &Connection, at: &Address) -> rusqlite::Result<bool> {
+pub fn was_addressed(store: &Connection, at: &Address) -> rusqlite::Result<bool> {
     store
         .prepare_cached("SELECT 1 FROM inbound WHERE channel = ? AND chat = ? AND thread IS ?")?
         .exists(address_params(at))
@@ -91,7 +91,7 @@ pub fn outcome_of(store: &Connection, row: RowId) -> rusqlite::Result<Option<Inb
 
 /// The progress of an accepted message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MessageStanding {
+pub struct MessageProgress {
     /// The turn that it is in or was in.
     pub turn: Option<TurnId>,
     /// None while it is open.
@@ -99,17 +99,17 @@ pub struct MessageStanding {
 }
 
 /// Returns the progress of a message. None if it is unknown or was deleted.
-pub fn standing_of(
+pub fn progress_of(
     store: &Connection,
     key: &DedupKey,
-) -> rusqlite::Result<Option<MessageStanding>> {
+) -> rusqlite::Result<Option<MessageProgress>> {
     store
         .prepare_cached("SELECT turn, outcome, state FROM inbound WHERE key = ?")?
         .query_row([key], |row| {
             let outcome: Option<InboundOutcome> = row.get(1)?;
             let is_done = row.get::<_, String>(2)? == "done";
             let outcome = is_done.then(|| outcome.unwrap_or(InboundOutcome::Stopped));
-            Ok(MessageStanding { turn: row.get(0)?, outcome })
+            Ok(MessageProgress { turn: row.get(0)?, outcome })
         })
         .optional()
 }

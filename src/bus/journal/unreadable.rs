@@ -14,7 +14,7 @@ const CLOSED_MAX: i64 = 100;
 
 /// The waiting commands.
 #[derive(Debug, Default)]
-pub struct WaitingControls {
+pub struct WaitingCommands {
     pub waiting: Vec<WaitingMessage>,
     pub unreadable: Vec<UnreadableRow>,
 }
@@ -57,7 +57,7 @@ pub fn close_unreadable(
 }
 
 /// Stores an unreadable message of a channel.
-pub fn keep_raw(
+pub fn store_unreadable(
     store: &Connection,
     key: &DedupKey,
     channel: &ChannelName,
@@ -72,7 +72,7 @@ pub fn keep_raw(
 }
 
 /// Stores an unreadable row of another table. `key` identifies the row.
-pub fn keep_row(
+pub fn store_unreadable_row(
     store: &Connection,
     key: &str,
     channel: &str,

@@ -11,7 +11,7 @@ use crate::types::origin::Origin;
 
 /// A message that waits for a turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WaitingAt {
+pub struct WaitingRow {
     pub row: RowId,
     pub origin: Origin,
     /// Its sender, or the person on whose behalf it exists.
@@ -24,9 +24,9 @@ const COLUMNS: &str = "SELECT channel, chat, thread, id, sender,
     FROM inbound WHERE state = 'waiting' AND control = 0";
 
 /// Returns all messages that wait for turns.
-pub fn all_waiting(store: &Connection) -> rusqlite::Result<Vec<WaitingAt>> {
+pub fn all_waiting(store: &Connection) -> rusqlite::Result<Vec<WaitingRow>> {
     let mut rows = store.prepare_cached(COLUMNS)?;
-    rows.query_map([], read_waiting_at)?.collect()
+    rows.query_map([], read_waiting_row)?.collect()
 }
 
 /// Returns true if no row waits, including commands.
@@ -36,15 +36,15 @@ pub fn is_empty(store: &Connection) -> rusqlite::Result<bool> {
 }
 
 /// Returns the row if it waits for a turn.
-pub fn waiting_at(store: &Connection, row: RowId) -> rusqlite::Result<Option<WaitingAt>> {
+pub fn waiting_row(store: &Connection, row: RowId) -> rusqlite::Result<Option<WaitingRow>> {
     let mut rows = store.prepare_cached(&format!("{COLUMNS} AND id = ?"))?;
-    rows.query_row([row], read_waiting_at).optional()
+    rows.query_row([row], read_waiting_row).optional()
 }
 
-fn read_waiting_at(row: &Row<'_>) -> rusqlite::Result<WaitingAt> {
+fn read_waiting_row(row: &Row<'_>) -> rusqlite::Result<WaitingRow> {
     let speaker: SenderId = row.get(4)?;
     let LenientJson(message) = row.get::<_, LenientJson<Inbound>>(5)?;
-    Ok(WaitingAt {
+    Ok(WaitingRow {
         row: row.get(3)?,
         origin: read_origin(row)?,
         sender: message.map_or(speaker, |message| message.cause.into_sender().id),

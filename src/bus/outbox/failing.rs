@@ -39,7 +39,7 @@ pub struct DeliveryFailure {
 }
 
 /// Records a failed attempt. Does not change the chunk.
-pub fn fails(
+pub fn record_failure(
     store: &Connection,
     id: DeliveryId,
     failure: &DeliveryFailure,
@@ -78,7 +78,10 @@ pub struct FailingDeliveries {
     pub reason: Option<String>,
 }
 
-pub fn failing(store: &Connection, channel: &ChannelName) -> rusqlite::Result<FailingDeliveries> {
+pub fn failing_deliveries(
+    store: &Connection,
+    channel: &ChannelName,
+) -> rusqlite::Result<FailingDeliveries> {
     let count = store
         .prepare_cached(
             "SELECT count(*) FROM outbox
@@ -99,7 +102,7 @@ pub fn failing(store: &Connection, channel: &ChannelName) -> rusqlite::Result<Fa
 
 /// Retries a channel's failing deliveries at once, because its platform works again. Skips those that
 /// failed while others arrived: they had another reason.
-pub fn hasten_failing(store: &Connection, channel: &ChannelName) -> rusqlite::Result<()> {
+pub fn retry_failing_now(store: &Connection, channel: &ChannelName) -> rusqlite::Result<()> {
     store
         .prepare_cached(
             "UPDATE outbox SET next = 0
@@ -112,7 +115,7 @@ pub fn hasten_failing(store: &Connection, channel: &ChannelName) -> rusqlite::Re
 
 /// Retries a channel's failing deliveries at once, because its link is up again. A pause longer than
 /// `own_max` stays: the platform demanded it. An ambiguous send still waits for the `least` pause, once.
-pub fn hasten_after_outage(
+pub fn retry_after_outage(
     store: &Connection,
     channel: &ChannelName,
     least: Duration,
@@ -140,7 +143,7 @@ pub fn hasten_after_outage(
 }
 
 /// Restarts pauses that began after `now`, because the clock was set back since then.
-pub fn begin_pauses_again(
+pub fn restart_pauses(
     store: &Connection,
     channel: &ChannelName,
     now: DateTime<Utc>,
@@ -178,7 +181,7 @@ pub enum DeliveryLoss {
 
 /// Ends a lost delivery and its remaining chunks. The owner gets a notice at once, in the same chat if it
 /// is theirs. If the delivery was given up, its chat gets an explanation after the next one that arrives.
-pub fn dead(
+pub fn mark_dead(
     store: &Connection,
     message: &Outbound,
     loss: DeliveryLoss,
@@ -213,7 +216,7 @@ pub fn dead(
 }
 
 /// Queues an explanation for the deliveries that were given up in a chat, after one has arrived there.
-pub(super) fn explain(store: &Connection, arrived: DeliveryId) -> rusqlite::Result<()> {
+pub(super) fn queue_explanation(store: &Connection, arrived: DeliveryId) -> rusqlite::Result<()> {
     let mut lost = store.prepare_cached(
         "SELECT lost.channel, lost.chat, lost.thread, count(*), max(lost.reason)
          FROM outbox arrived JOIN outbox lost ON lost.unexplained = 1

@@ -50,7 +50,11 @@ pub fn next_of_each_chat(
 }
 
 /// Retries a chat's waiting messages at once, because somebody is there to read them.
-pub fn hasten(store: &Connection, channel: &ChannelName, chat: &ChatId) -> rusqlite::Result<()> {
+pub fn retry_chat_now(
+    store: &Connection,
+    channel: &ChannelName,
+    chat: &ChatId,
+) -> rusqlite::Result<()> {
     store
         .prepare_cached(
             "UPDATE outbox SET next = 0

@@ -9,7 +9,7 @@ use crate::types::message::{Attachment, Body};
 
 impl Deliverer<'_> {
     /// Replaces a file that cannot be sent, or is refused, by text. No text is lost with it.
-    pub(super) async fn do_without(
+    pub(super) async fn replace_file(
         &self,
         chunk: &Chunk,
         file: &Attachment,
@@ -17,7 +17,7 @@ impl Deliverer<'_> {
     ) -> Result<AfterChunk, StoreError> {
         self.late(reason);
         self.queue.arrivals.forget(self.delivery.message.id);
-        let bodies = chunking::instead_of(file, reason, &self.channel.limits());
+        let bodies = chunking::replacement_for(file, reason, &self.channel.limits());
         let (id, seq) = (self.delivery.message.id, chunk.seq);
         let replace = move |store: &_| outbox::replace(store, id, seq, &bodies);
         self.store.write("no file", Sync::Later, replace).await?;
@@ -31,7 +31,7 @@ impl Deliverer<'_> {
         reason: &str,
     ) -> Result<AfterChunk, StoreError> {
         match &chunk.body {
-            Body::File(file) => self.do_without(chunk, file, reason).await,
+            Body::File(file) => self.replace_file(chunk, file, reason).await,
             Body::Text(_) | Body::Choice(_) | Body::Printed(_) => {
                 self.dead(DeliveryLoss::GivenUp, reason).await
             }
@@ -49,7 +49,7 @@ impl Deliverer<'_> {
         self.queue.arrivals.forget(delivery);
         self.emit(|| EventKind::DeliveryFailed { delivery, reason: reason.to_owned() });
         let (message, reason) = (self.delivery.message.clone(), reason.to_owned());
-        let dead = move |store: &_| outbox::dead(store, &message, lost, &reason);
+        let dead = move |store: &_| outbox::mark_dead(store, &message, lost, &reason);
         self.store.write("dead", Sync::Later, dead).await?;
         Ok(AfterChunk::Leave)
     }
@@ -60,8 +60,8 @@ impl Deliverer<'_> {
             (self.delivery.message.id, Chunk { sending_since: None, ..chunk.clone() });
         let forget = move |store: &_| {
             outbox::forget_draft(store, id)?;
-            outbox::not_sent(store, id, &chunk)?;
-            outbox::begin_anew(store, id, "its draft is gone")
+            outbox::mark_not_sent(store, id, &chunk)?;
+            outbox::retry_at_once(store, id, "its draft is gone")
         };
         self.store.write("draft gone", Sync::Later, forget).await?;
         Ok(AfterChunk::Leave)

@@ -4,14 +4,14 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::bus::Wake;
+use crate::bus::Notifier;
 use crate::types::message::DeliveryId;
 
 /// The progress of a channel's deliveries. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct DeliveryProgress {
     /// Wakes each time the task has looked for due deliveries.
-    pub rounds: Wake,
+    pub rounds: Notifier,
     // A mutex, because deliveries are different tasks. It guards an instant for each of the few that run.
     attempts: Arc<Mutex<HashMap<DeliveryId, Instant>>>,
 }

@@ -66,7 +66,7 @@ impl Addresses {
     }
 
     /// Looks up the kind of a channel. None if the bot may not look.
-    pub(super) async fn look(
+    pub(super) async fn look_up(
         &self,
         api: &DiscordApi,
         channel: &str,

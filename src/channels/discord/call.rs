@@ -169,7 +169,7 @@ impl DiscordApi {
     ) -> Result<Vec<u8>, DiscordCallError> {
         let response = self.caller.send(request).await?;
         let (status, headers) = (response.status(), response.headers().clone());
-        let body = call::whole(response).await;
+        let body = call::read_whole(response).await;
         if status.is_success() {
             self.note_wait(route, wait_after_last(&headers));
             return body;
@@ -182,16 +182,17 @@ impl DiscordApi {
         if status == StatusCode::TOO_MANY_REQUESTS {
             self.note_wait(if refusal.global { "" } else { route }, after);
         }
-        let own = DiscordRefusal { code: refusal.code, is_discords: !refusal.message.is_empty() };
-        let ambiguity = self.caller.ambiguity(status).filter(|_| !own.is_discords);
-        let bare = DiscordDenial::bare(status);
-        let said = if own.is_discords { refusal.message } else { bare.said };
+        let details =
+            DiscordRefusal { code: refusal.code, is_discords: !refusal.message.is_empty() };
+        let ambiguity = self.caller.ambiguity(status).filter(|_| !details.is_discords);
+        let bare = DiscordDenial::from_status(status);
+        let error_text = if details.is_discords { refusal.message } else { bare.error_text };
         Err(DiscordCallError::Denied(DiscordDenial {
             status: bare.status,
-            said,
+            error_text,
             after,
             ambiguity,
-            own,
+            details,
         }))
     }
 
@@ -205,7 +206,7 @@ impl DiscordApi {
         let Some(until) = until else { return Ok(()) };
         let wait = until.saturating_duration_since(Instant::now());
         if wait > WAIT_MAX {
-            let denial = DiscordDenial::bare(StatusCode::TOO_MANY_REQUESTS);
+            let denial = DiscordDenial::from_status(StatusCode::TOO_MANY_REQUESTS);
             return Err(DiscordCallError::Denied(DiscordDenial { after: Some(wait), ..denial }));
         }
         tokio::time::sleep(wait).await;
@@ -242,9 +243,13 @@ impl DiscordCallError {
             // A message that cannot be edited can be sent again as a new one.
             Self::Denied(denial)
                 if denial.kind() == DenialKind::Never
-                    && !NOT_OF_EDITS.contains(&denial.own.code) =>
+                    && !NOT_OF_EDITS.contains(&denial.details.code) =>
             {
-                tracing::debug!(denial.own.code, denial.said, "Discord does not accept an edit");
+                tracing::debug!(
+                    code = denial.details.code,
+                    error = denial.error_text,
+                    "Discord does not accept an edit"
+                );
                 ChannelError::DraftGone
             }
             error => match error.while_sending() {
@@ -260,7 +265,7 @@ impl DiscordCallError {
     }
 
     pub(super) fn is_one_of(&self, codes: &[u64]) -> bool {
-        matches!(self, Self::Denied(denial) if codes.contains(&denial.own.code))
+        matches!(self, Self::Denied(denial) if codes.contains(&denial.details.code))
     }
 }
 
@@ -290,7 +295,7 @@ const REFUSALS: &[DenialRow<RefusalCode>] = &[
     // A server that failed while it worked may have carried out the call; Discord can be asked for the
     // result. Cloudflare, in front of Discord, does not know either if an answer made no sense or was
     // late (520, 524).
-    row(&[500, 502, 504, 520, 524], &[], DenialKind::Perhaps, ""),
+    row(&[500, 502, 504, 520, 524], &[], DenialKind::MaybeDone, ""),
     // Permanent, however little the answer explains: the message will not become smaller.
     row(&[413], &[], DenialKind::Unsendable, ""),
     // Cloudflare rejected the request before it reached Discord.
@@ -321,33 +326,36 @@ const REFUSALS: &[DenialRow<RefusalCode>] = &[
     row(&[405], &[RefusalCode::Coded], DenialKind::Unsendable, ""),
 ];
 
-const fn refused(signs: &'static [RefusalCode], meaning: &'static str) -> DenialRow<RefusalCode> {
-    row(&[400, 403, 404], signs, DenialKind::Never, meaning)
+const fn refused(
+    patterns: &'static [RefusalCode],
+    meaning: &'static str,
+) -> DenialRow<RefusalCode> {
+    row(&[400, 403, 404], patterns, DenialKind::Never, meaning)
 }
 
 impl Platform for DiscordRefusal {
-    type Sign = RefusalCode;
+    type Pattern = RefusalCode;
 
     const NAME: &'static str = "discord";
     const REFUSALS: &'static [DenialRow<RefusalCode>] = REFUSALS;
 
-    fn shows(denial: &DiscordDenial, sign: &RefusalCode) -> bool {
-        match sign {
-            RefusalCode::Code(code) => denial.own.code == *code,
-            RefusalCode::Coded => denial.own.code != 0,
-            RefusalCode::IsDiscords => denial.own.is_discords,
+    fn matches(denial: &DiscordDenial, pattern: &RefusalCode) -> bool {
+        match pattern {
+            RefusalCode::Code(code) => denial.details.code == *code,
+            RefusalCode::Coded => denial.details.code != 0,
+            RefusalCode::IsDiscords => denial.details.is_discords,
         }
     }
 
     fn refusal(denial: &DiscordDenial) -> String {
-        format!("discord refuses it: {} ({})", denial.said, denial.own.code)
+        format!("discord refuses it: {} ({})", denial.error_text, denial.details.code)
     }
 }
 
-const TOKEN_NOT_ACCEPTED: &str = "token not accepted: Discord says {said}. Make a new one at \
+const TOKEN_NOT_ACCEPTED: &str = "token not accepted: Discord says {error}. Make a new one at \
      https://discord.com/developers/applications (your application, Bot, Reset Token). To \
      correct a channel of the config, put it where its `token` is read from, and restart";
 
 pub(super) fn token_not_accepted(message: &str) -> ChannelError {
-    ChannelError::Closed(TOKEN_NOT_ACCEPTED.replace("{said}", message))
+    ChannelError::Closed(TOKEN_NOT_ACCEPTED.replace("{error}", message))
 }

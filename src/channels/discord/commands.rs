@@ -21,7 +21,7 @@ struct Application {
 }
 
 impl Discord {
-    pub(super) async fn tell_commands(&self) -> Result<(), ChannelError> {
+    pub(super) async fn register_commands(&self) -> Result<(), ChannelError> {
         let found = self.api.get::<Application>(Endpoint::CurrentApplication, &[]).await;
         let found = found.map_err(DiscordCallError::while_asking)?;
         let application = number(&found.id).map_err(ChannelError::Refused)?;

@@ -18,7 +18,7 @@ pub struct DiscordDeadlines {
     /// Time for which new events wait for the missed ones before them.
     pub catch_up: Duration,
     /// Pause before a channel that could not be read back is tried again.
-    pub again: Duration,
+    pub retry_pause: Duration,
 }
 
 impl Default for DiscordDeadlines {
@@ -31,7 +31,7 @@ impl Default for DiscordDeadlines {
             silence: Duration::from_secs(55),
             identify: Duration::from_secs(5),
             catch_up: Duration::from_secs(3),
-            again: Duration::from_secs(30),
+            retry_pause: Duration::from_secs(30),
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::channels::ChannelError;
 use crate::channels::discord::inbound::{
     self, DiscordAddress, DiscordIdentity, DiscordReadingContext,
 };
-use crate::channels::hear::{self, EventOutcome, InboundEvent};
+use crate::channels::routing::{self, EventOutcome, InboundEvent};
 use crate::replies;
 
 /// The event of a pressed button or an invoked command.
@@ -58,7 +58,7 @@ impl DiscordListener<'_> {
             INTERACTION => return Ok(self.receive_interaction(data).await),
             _ => return Ok(false),
         };
-        let outcomes = hear::receive(self.publisher, events, None).await?;
+        let outcomes = routing::receive(self.publisher, events, None).await?;
         Ok(outcomes.iter().any(|outcome| *outcome != EventOutcome::Ignored))
     }
 
@@ -143,7 +143,7 @@ impl DiscordListener<'_> {
 
     pub(super) fn unreadable(&self, data: &Value) -> InboundEvent {
         let raw = data.to_string();
-        let id = data["id"].as_str().map_or_else(|| hear::digest(&raw), str::to_owned);
+        let id = data["id"].as_str().map_or_else(|| routing::digest(&raw), str::to_owned);
         InboundEvent::Unreadable { key: inbound::key(self.bot, &id), raw }
     }
 
@@ -156,15 +156,15 @@ impl DiscordListener<'_> {
         }
         let at = self.address_of_interaction(&interaction).await;
         let outcome = match inbound::decode_interaction(&interaction, &at, &self.context()) {
-            Some(event) => hear::receive_one(self.publisher, event).await.ok(),
+            Some(event) => routing::receive_one(self.publisher, event).await.ok(),
             None => Some(EventOutcome::Published(Published::Gone)),
         };
         let text = match outcome.map(EventOutcome::published) {
             None => replies::NOT_KEPT,
             Some(published) if interaction.kind == COMMAND => {
-                published.map_or("", hear::reply_to_command)
+                published.map_or("", routing::reply_to_command)
             }
-            Some(published) => published.and_then(hear::reply_to_press).unwrap_or_default(),
+            Some(published) => published.and_then(routing::reply_to_press).unwrap_or_default(),
         };
         self.answer(&interaction, text).await;
         outcome.is_some()

@@ -1,5 +1,5 @@
 //! Decodes a message or an interaction. Pure: one with its address in, an [`InboundEvent`] out.
-//! [`hear`](crate::channels::hear) decides about the result.
+//! [`routing`](crate::channels::routing) decides about the result.
 
 use chrono::{DateTime, Utc};
 
@@ -7,7 +7,7 @@ use super::Threads;
 use crate::channels::discord::wire::{
     self, DiscordAttachment, DiscordInteraction, DiscordMessage, DiscordUser, Snowflake, Sticker,
 };
-use crate::channels::hear::{self, Addressee, InboundEvent};
+use crate::channels::routing::{self, Addressee, InboundEvent};
 use crate::types::message::{
     Address, Cause, ChannelName, ChatId, ChatKind, DedupKey, Inbound, InboundContent, MediaKind,
     MediaRef, OverheardLine, Press, Quote, Sender, ThreadId,
@@ -68,7 +68,7 @@ pub fn decode(
     message: &DiscordMessage,
     at: &DiscordAddress,
     context: &DiscordReadingContext<'_>,
-) -> Option<hear::DecodedMessage> {
+) -> Option<routing::DecodedMessage> {
     let (bot, author) = (context.bot, &message.author);
     if !is_speech(message, bot) {
         return None;
@@ -84,8 +84,8 @@ pub fn decode(
     if is_empty && forwarded(message).is_none_or(|it| it.text.is_empty()) {
         return None;
     }
-    let heard_at = at.address(context.channel);
-    let mut from = heard_at.clone();
+    let context_address = at.address(context.channel);
+    let mut from = context_address.clone();
     let opens = context.threads == Threads::Open && at.has_threads && from.thread.is_none();
     // A command applies to the conversation in which it is given.
     if opens && !text.starts_with('/') {
@@ -111,10 +111,10 @@ pub fn decode(
     };
     let bot_ids = if author.bot { vec![author.id.as_str().into()] } else { Vec::new() };
     let addressee = addressee(message, bot, at);
-    Some(hear::DecodedMessage {
+    Some(routing::DecodedMessage {
         inbound,
         addressee,
-        heard_at,
+        context_address,
         context: words_of(message, bot),
         bot_ids,
     })
@@ -130,8 +130,8 @@ pub fn decode_edit(
     let edited = message.edited_timestamp.as_deref();
     let edited = edited.and_then(|edited| DateTime::parse_from_rfc3339(edited).ok());
     let mut message = decode(message, at, context)?;
-    let said = std::mem::replace(&mut message.inbound.at, edited.map_or(now, Into::into));
-    Some(InboundEvent::Edited { message, said })
+    let sent_at = std::mem::replace(&mut message.inbound.at, edited.map_or(now, Into::into));
+    Some(InboundEvent::Edited { message, sent_at })
 }
 
 /// Decodes a pressed button or an invoked command. None if it is not ours.
@@ -177,7 +177,7 @@ pub fn line(message: &DiscordMessage, bot: &DiscordIdentity) -> Option<Overheard
 /// The full text of a message, with its forwarded text and descriptions of its files.
 pub(super) fn words_of(message: &DiscordMessage, bot: &DiscordIdentity) -> String {
     let text = own_text(message, bot, &mention_forms(bot, None));
-    hear::context(&media(message), forwarded(message).as_ref(), &text)
+    routing::context(&media(message), forwarded(message).as_ref(), &text)
 }
 
 impl DiscordAddress {

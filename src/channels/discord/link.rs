@@ -58,7 +58,7 @@ impl EventPosition {
             self.point.as_ref().map_or_else(|| NO_SESSION.to_owned(), SessionPosition::mark);
         let Some(until) = self.until else { return point };
         let mark = format!("{point} {}", until.timestamp_millis());
-        let unread = backlog.places().into_iter().map(|(at, unread)| {
+        let unread = backlog.entries().into_iter().map(|(at, unread)| {
             let until = unread.until.map(|until| until.timestamp_millis().to_string());
             // A thread is a channel.
             let place = at.thread.as_ref().map_or(at.chat.as_str(), |thread| thread.as_str());
@@ -203,7 +203,7 @@ impl Discord {
                     message = reader.link.next() => message?,
                     read = &mut reading, if !self.backlog.is_empty() => {
                         read?;
-                        reading.set(backlog::read_round(listener, self.deadlines.again));
+                        reading.set(backlog::read_round(listener, self.deadlines.retry_pause));
                         continue;
                     }
                     () = &mut registering, if !has_tried_to_register => {
@@ -228,7 +228,7 @@ impl Discord {
                     let is_done =
                         async { first.await.map_or(Ok(false), |read| read.map(|()| true)) };
                     if reader.during(listener, is_done).await? {
-                        reading.set(backlog::read_round(listener, self.deadlines.again));
+                        reading.set(backlog::read_round(listener, self.deadlines.retry_pause));
                     }
                     // Not earlier: a daemon that resumes this session does not get the events before it.
                     let mark = {
@@ -281,7 +281,7 @@ impl Discord {
 
     /// Registers our commands, if they differ. The link does not wait for that.
     async fn register_commands_once(&self) {
-        let registering = self.told_commands.get_or_try_init(|| self.tell_commands());
+        let registering = self.registered_commands.get_or_try_init(|| self.register_commands());
         match timeout(COMMANDS_TIME_MAX, registering).await {
             Ok(Ok(_)) => {}
             Ok(Err(error)) => tracing::warn!(%error, "Could not register the commands at Discord"),

@@ -52,7 +52,7 @@ impl HistoryPages for DiscordListener<'_> {
         }
         // REST does not name the server of a message. A message that may have been meant for others is
         // not taken as addressed to the bot.
-        let address = self.discord.addresses.look(&self.discord.api, place).await?;
+        let address = self.discord.addresses.look_up(&self.discord.api, place).await?;
         let Some(address) = address else {
             return Err(PageError::Never("the bot may not look at this channel".to_owned()));
         };

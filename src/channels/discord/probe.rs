@@ -26,7 +26,7 @@ struct DiscordApplication {
 }
 
 impl Discord {
-    pub(super) async fn ask_who_we_are(&self) -> Result<ChannelProbe, ChannelError> {
+    pub(super) async fn probe_account(&self) -> Result<ChannelProbe, ChannelError> {
         let me = self.get_me().await?;
         let found = self.api.get::<DiscordApplication>(Endpoint::ApplicationFlags, &[]).await;
         let DiscordApplication { id, flags } = found.map_err(DiscordCallError::while_asking)?;

@@ -171,7 +171,7 @@ impl Discord {
         }
     }
 
-    pub(super) async fn type_in(&self, to: &Address) -> Result<(), ChannelError> {
+    pub(super) async fn show_typing(&self, to: &Address) -> Result<(), ChannelError> {
         let address = to;
         let to = self.target(address)?;
         let typing =
@@ -326,7 +326,7 @@ impl Discord {
         if to.thread.is_some() {
             return Ok(false);
         }
-        let place = self.addresses.look(&self.api, &to.chat.to_string()).await;
+        let place = self.addresses.look_up(&self.api, &to.chat.to_string()).await;
         Ok(place.is_ok_and(|place| place.is_some_and(|place| place.guild.is_none())))
     }
 }
@@ -350,12 +350,12 @@ fn allowed_mentions() -> CreateAllowedMentions {
 /// Returns the nonce by which Discord recognizes the same chunk for some minutes. Drafts and notices are
 /// no deliveries, and have none.
 fn nonce(message: &Outbound) -> Option<String> {
-    let Outbound { id, part, to, reply_to, .. } = message;
+    let Outbound { id, chunk_index, to, reply_to, .. } = message;
     if id.0 == 0 {
         return None;
     }
     let reply_to = reply_to.as_ref().map(MessageId::as_str).unwrap_or_default();
-    let digest = Sha256::digest(format!("{} {part} {to} {reply_to}", id.0));
+    let digest = Sha256::digest(format!("{} {chunk_index} {to} {reply_to}", id.0));
     Some(hex(&digest)[..NONCE_CHARS].to_owned())
 }
 

@@ -7,7 +7,7 @@ use tokio::time::sleep;
 use super::PAUSE_GROWTH;
 use crate::provider::ProviderError;
 use crate::provider::transcription::Transcriber;
-use crate::types::commands::{CommandId, names_control};
+use crate::types::commands::{CommandId, is_known_control};
 use crate::workspace::{OpenedFile, Workspace, WorkspacePath};
 
 /// Maximum attempts at a transcript while the endpoint may still succeed.
@@ -63,5 +63,5 @@ pub fn command(transcript: &str) -> Option<String> {
         [word] if word.starts_with('/') => word.to_owned(),
         _ => return None,
     };
-    names_control(&command).then_some(command)
+    is_known_control(&command).then_some(command)
 }

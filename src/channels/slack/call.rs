@@ -185,7 +185,7 @@ impl SlackApi {
         let response = self.caller.send(post).await?;
         let (status, after) = (response.status(), retry_after(response.headers()));
         let scopes = scopes(response.headers());
-        let body = call::whole(response).await?;
+        let body = call::read_whole(response).await?;
         let answer = json::read(&body);
         let ok = answer.as_ref().ok().and_then(|answer| answer.get("ok")).and_then(Value::as_bool);
         match (answer, ok) {
@@ -204,7 +204,7 @@ impl SlackApi {
             (Err(error), _) if status.is_success() => Err(self.caller.unreadable(&error)),
             _ => {
                 let ambiguity = self.caller.ambiguity(status);
-                Err(SlackCallError::Denied(SlackDenial::silent(status, after, ambiguity)))
+                Err(SlackCallError::Denied(SlackDenial::without_error(status, after, ambiguity)))
             }
         }
     }

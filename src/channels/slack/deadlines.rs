@@ -19,7 +19,7 @@ pub struct SlackDeadlines {
     /// A link that ends sooner counts as failed: the next one is begun under back-off.
     pub steady: Duration,
     /// Pause before a conversation that could not be read is tried again.
-    pub again: Duration,
+    pub retry_pause: Duration,
 }
 
 impl Default for SlackDeadlines {
@@ -34,7 +34,7 @@ impl Default for SlackDeadlines {
             silence: Duration::from_secs(40),
             catch_up: Duration::from_secs(2),
             steady: Duration::from_secs(10),
-            again: Duration::from_secs(30),
+            retry_pause: Duration::from_secs(30),
         }
     }
 }

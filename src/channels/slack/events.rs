@@ -20,7 +20,7 @@ use super::progress::SlackProgress;
 use super::sending::SlackAddress;
 use super::socket::{Envelope, Socket, SocketFrame, refused};
 use crate::bus::{PublishError, Publisher};
-use crate::channels::hear::{self, InboundEvent};
+use crate::channels::routing::{self, InboundEvent};
 use crate::channels::slack::inbound::{self, SlackIdentity, SlackReadingContext};
 use crate::channels::{ChannelError, backlog};
 use crate::replies;
@@ -67,14 +67,14 @@ impl SlackListener<'_> {
         // Missed events come first, but delay nobody for long.
         if let Ok(read) = timeout(deadlines.catch_up, &mut reading).await {
             read?;
-            reading.set(backlog::read_round(self, deadlines.again));
+            reading.set(backlog::read_round(self, deadlines.retry_pause));
         }
         let mut ephemerals = FuturesUnordered::new();
         loop {
             let frame = tokio::select! {
                 read = &mut reading, if !self.slack.backlog.is_empty() => {
                     read?;
-                    reading.set(backlog::read_round(self, deadlines.again));
+                    reading.set(backlog::read_round(self, deadlines.retry_pause));
                     continue;
                 }
                 Some(()) = ephemerals.next(), if !ephemerals.is_empty() => continue,
@@ -142,7 +142,7 @@ impl SlackListener<'_> {
         match envelope.kind.as_str() {
             "events_api" => {
                 let event = payload.get("event").unwrap_or(&Value::Null);
-                hear::receive_one(self.publisher, self.decode(event).await).await?;
+                routing::receive_one(self.publisher, self.decode(event).await).await?;
                 Ok(ImmediateReply::None)
             }
             "slash_commands" => {
@@ -152,7 +152,7 @@ impl SlackListener<'_> {
                         self.command(inbound).await.map(ImmediateReply::Text)
                     }
                     event => {
-                        hear::receive_one(self.publisher, event).await?;
+                        routing::receive_one(self.publisher, event).await?;
                         Ok(ImmediateReply::None)
                     }
                 }
@@ -176,8 +176,8 @@ impl SlackListener<'_> {
             // A private chat of two people looks like the bot's own.
             None => inbound.chat_kind = ChatKind::Group,
         }
-        let outcome = hear::receive_one(self.publisher, InboundEvent::Command(inbound)).await?;
-        Ok(outcome.published().map_or(replies::COMMAND_NOT_TAKEN, hear::reply_to_command))
+        let outcome = routing::receive_one(self.publisher, InboundEvent::Command(inbound)).await?;
+        Ok(outcome.published().map_or(replies::COMMAND_NOT_TAKEN, routing::reply_to_command))
     }
 
     /// Returns true if the bot is in a chat. None if Slack does not answer in time.
@@ -199,7 +199,9 @@ impl SlackListener<'_> {
                 own.insert(at.chat.clone());
                 Some(true)
             }
-            Err(error) => error.says(&["channel_not_found", "not_in_channel"]).then_some(false),
+            Err(error) => {
+                error.is_refused_with(&["channel_not_found", "not_in_channel"]).then_some(false)
+            }
         }
     }
 
@@ -221,8 +223,8 @@ impl SlackListener<'_> {
     /// Accepts a pressed button. A person who may not press it gets an explanation.
     async fn press(&self, inbound: Inbound) -> Result<ImmediateReply, PublishError> {
         let (at, to) = (inbound.from.clone(), inbound.cause.sender().id.clone());
-        let outcome = hear::receive_one(self.publisher, InboundEvent::Pressed(inbound)).await?;
-        let text = outcome.published().and_then(hear::reply_to_press);
+        let outcome = routing::receive_one(self.publisher, InboundEvent::Pressed(inbound)).await?;
+        let text = outcome.published().and_then(routing::reply_to_press);
         Ok(text.map_or(ImmediateReply::None, |text| {
             ImmediateReply::Ephemeral(EphemeralMessage { at, to, text })
         }))

@@ -10,7 +10,7 @@ use crate::channels::call::{self, DenialKind, DenialRow, Platform, row};
 
 pub(super) type SlackCallError = call::CallError<SlackRefusal>;
 
-/// A refusal. `said` is Slack's error name, such as `channel_not_found`, and empty without one.
+/// A refusal. `error_text` is Slack's error name, such as `channel_not_found`, and empty without one.
 pub(super) type SlackDenial = call::Denial<SlackRefusal>;
 
 /// Facts of a refusal that only Slack reports.
@@ -34,7 +34,7 @@ const REFUSALS: &[DenialRow<&str>] = &[
             "token_revoked",
         ],
         DenialKind::Closed,
-        "token not accepted: Slack says {said}. Get valid ones at https://api.slack.com/apps (OAuth & \
+        "token not accepted: Slack says {error}. Get valid ones at https://api.slack.com/apps (OAuth & \
          Permissions for the xoxb- one, Basic Information for the xapp- one), put them where the \
          channel's `token` and `app_token` are read from, and restart",
     ),
@@ -42,20 +42,20 @@ const REFUSALS: &[DenialRow<&str>] = &[
         &[],
         &["not_allowed_token_type"],
         DenialKind::Closed,
-        "token of the wrong kind: Slack says {said}. `token` is the bot's (xoxb-…), `app_token` the \
+        "token of the wrong kind: Slack says {error}. `token` is the bot's (xoxb-…), `app_token` the \
          app's (xapp-…, with the scope connections:write)",
     ),
     row(
         &[],
         &[MISSING_SCOPE],
         DenialKind::Closed,
-        "the app may not do this: Slack says {said}, {needed} is needed. Add it at \
+        "the app may not do this: Slack says {error}, {needed} is needed. Add it at \
          https://api.slack.com/apps under OAuth & Permissions, install the app again, and restart",
     ),
     // Slack's reference: some aspect of the operation may have succeeded before these errors.
-    row(&[], &["fatal_error", "internal_error"], DenialKind::Perhaps, ""),
+    row(&[], &["fatal_error", "internal_error"], DenialKind::MaybeDone, ""),
     // A gateway that gave up may have passed the request on. One that was overloaded has not.
-    row(&[500, 502, 504], &[""], DenialKind::Perhaps, ""),
+    row(&[500, 502, 504], &[""], DenialKind::MaybeDone, ""),
     row(&[429], &[], DenialKind::Limited, ""),
     row(&[], &["ratelimited", "rate_limited", "message_limit_exceeded"], DenialKind::Limited, ""),
     // Slack always gives a reason. A proxy on the way may not.
@@ -101,16 +101,16 @@ impl SlackCallError {
     /// Returns the error of a call that may be repeated without harm, but may be refused, such as an edit.
     pub(super) fn while_editing(self) -> ChannelError {
         match self {
-            Self::Denied(denial) if denial.kind() == DenialKind::Perhaps => denial.unavailable(),
+            Self::Denied(denial) if denial.kind() == DenialKind::MaybeDone => denial.unavailable(),
             Self::Denied(denial) => denial.while_sending(),
             other => other.while_asking(),
         }
     }
 
     /// Returns true if Slack refused with one of these error names.
-    pub(super) fn says(&self, errors: &[&str]) -> bool {
+    pub(super) fn is_refused_with(&self, errors: &[&str]) -> bool {
         match self {
-            Self::Denied(denial) => errors.contains(&denial.said.as_str()),
+            Self::Denied(denial) => errors.contains(&denial.error_text.as_str()),
             _ => false,
         }
     }
@@ -127,7 +127,7 @@ impl SlackCallError {
     /// Returns the missing scopes, if that is the reason.
     pub(super) fn missing_scope(&self) -> Option<&str> {
         match self {
-            Self::Denied(denial) if denial.said == MISSING_SCOPE => Some(denial.scope()),
+            Self::Denied(denial) if denial.error_text == MISSING_SCOPE => Some(denial.scope()),
             _ => None,
         }
     }
@@ -144,17 +144,17 @@ impl SlackCallError {
 }
 
 impl Platform for SlackRefusal {
-    type Sign = &'static str;
+    type Pattern = &'static str;
 
     const NAME: &'static str = "slack";
     const REFUSALS: &'static [DenialRow<&'static str>] = REFUSALS;
 
-    fn shows(denial: &SlackDenial, error: &&'static str) -> bool {
-        denial.said == **error
+    fn matches(denial: &SlackDenial, error: &&'static str) -> bool {
+        denial.error_text == **error
     }
 
-    fn in_words(denial: &SlackDenial) -> String {
-        match (&denial.ambiguity, denial.said.as_str()) {
+    fn describe(denial: &SlackDenial) -> String {
+        match (&denial.ambiguity, denial.error_text.as_str()) {
             (Some(ambiguity), _) => format!("slack answers {ambiguity}"),
             (None, "") => format!("slack answers {}", denial.status),
             (None, error) => format!("slack answers {error}"),
@@ -162,7 +162,7 @@ impl Platform for SlackRefusal {
     }
 
     fn explain(denial: &SlackDenial, meaning: &str) -> String {
-        meaning.replace("{said}", &denial.said).replace("{needed}", denial.scope())
+        meaning.replace("{error}", &denial.error_text).replace("{needed}", denial.scope())
     }
 }
 
@@ -170,12 +170,12 @@ impl SlackDenial {
     /// Creates a refusal with Slack's error name.
     pub(super) fn of(status: StatusCode, after: Option<Duration>, answer: &Value) -> Self {
         let field = |name| answer.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let own = SlackRefusal { needed: field("needed") };
-        Self { said: field("error"), own, ..Self::silent(status, after, None) }
+        let details = SlackRefusal { needed: field("needed") };
+        Self { error_text: field("error"), details, ..Self::without_error(status, after, None) }
     }
 
     /// Creates a refusal without Slack's error name.
-    pub(super) fn silent(
+    pub(super) fn without_error(
         status: StatusCode,
         after: Option<Duration>,
         ambiguity: Option<String>,
@@ -184,8 +184,8 @@ impl SlackDenial {
     }
 
     /// Returns true if Slack would refuse again, and any other message, too.
-    pub(super) fn is_no(&self) -> bool {
-        self.kind() == DenialKind::Unsendable || self.said == MISSING_SCOPE
+    pub(super) fn is_permanent(&self) -> bool {
+        self.kind() == DenialKind::Unsendable || self.error_text == MISSING_SCOPE
     }
 
     fn scope(&self) -> &str {

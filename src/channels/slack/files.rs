@@ -18,7 +18,7 @@ use tokio::io::AsyncReadExt as _;
 use super::call::{ArgumentEncoding, Method, SlackApi};
 use super::failure::SlackCallError;
 use super::sending::SlackAddress;
-use crate::channels::call::in_words;
+use crate::channels::call::describe_error;
 use crate::channels::{ChannelError, FileContent, MediaSink, Sent};
 use crate::http::is_loopback;
 use crate::types::message::{MediaKind, MediaRef, Outbound};
@@ -137,7 +137,7 @@ fn downloaded(response: Response, media: &MediaRef) -> Result<Response, ChannelE
 }
 
 fn lost(error: &reqwest::Error) -> ChannelError {
-    ChannelError::unavailable(format!("slack: {}", in_words(error)))
+    ChannelError::unavailable(format!("slack: {}", describe_error(error)))
 }
 
 /// Returns an error unless `url` is Slack's: nobody else gets our token and our files.

@@ -1,4 +1,4 @@
-//! Decodes an event. Pure: Slack's event in, ours out. [`hear`](crate::channels::hear) decides about the
+//! Decodes an event. Pure: Slack's event in, ours out. [`routing`](crate::channels::routing) decides about the
 //! result. Slack sends a mention twice, as `message` and as `app_mention`, in any order: both are decoded
 //! alike and have one key, and the text shows if the bot is addressed. The structs are our own, because
 //! the SDK's structs reject a whole event for one new kind of block in it.
@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{Threads, files, mrkdwn};
-use crate::channels::hear::{self, Addressee, DecodedMessage};
+use crate::channels::routing::{self, Addressee, DecodedMessage};
 use crate::types::commands;
 use crate::types::message::{
     Address, Cause, ChannelName, ChatKind, DedupKey, Inbound, InboundContent, Quote, Sender,
@@ -83,10 +83,10 @@ pub fn people(event: &Value) -> Vec<String> {
 }
 
 /// Decodes one event. Total: no server input makes it panic.
-pub fn decode(event: &Value, context: &SlackReadingContext<'_>) -> hear::InboundEvent {
+pub fn decode(event: &Value, context: &SlackReadingContext<'_>) -> routing::InboundEvent {
     let kind = event.get("type").and_then(Value::as_str).unwrap_or_default();
     if !matches!(kind, "message" | "app_mention") {
-        return hear::InboundEvent::Ignored;
+        return routing::InboundEvent::Ignored;
     }
     let decoded = SlackEvent::deserialize(event)
         .or_else(|_| SlackEvent::deserialize(essential_fields(event)));
@@ -119,18 +119,20 @@ fn essential_fields(event: &Value) -> Value {
 }
 
 impl SlackReadingContext<'_> {
-    fn decode(&self, event: &SlackEvent) -> hear::InboundEvent {
+    fn decode(&self, event: &SlackEvent) -> routing::InboundEvent {
         let decoded = match (event.subtype.as_deref(), &event.message) {
-            (subtype, _) if is_written(subtype) => self.message(event).map(hear::InboundEvent::New),
+            (subtype, _) if is_written(subtype) => {
+                self.message(event).map(routing::InboundEvent::New)
+            }
             (Some("message_changed"), Some(message)) => self.change(event, message),
             (Some("message_deleted"), _) => self.deletion(event),
             _ => None,
         };
-        decoded.unwrap_or(hear::InboundEvent::Ignored)
+        decoded.unwrap_or(routing::InboundEvent::Ignored)
     }
 
     /// Decodes a change. Slack also reports link previews and new replies in threads as changes.
-    fn change(&self, event: &SlackEvent, message: &SlackEvent) -> Option<hear::InboundEvent> {
+    fn change(&self, event: &SlackEvent, message: &SlackEvent) -> Option<routing::InboundEvent> {
         if message.subtype.as_deref() == Some("tombstone") {
             return self.deletion(event);
         }
@@ -139,19 +141,19 @@ impl SlackReadingContext<'_> {
             return None;
         }
         let mut message = self.message(message)?;
-        let said = message.inbound.at;
-        message.inbound.at = event.ts.as_deref().and_then(moment).unwrap_or(said);
-        Some(hear::InboundEvent::Edited { message, said })
+        let sent_at = message.inbound.at;
+        message.inbound.at = event.ts.as_deref().and_then(moment).unwrap_or(sent_at);
+        Some(routing::InboundEvent::Edited { message, sent_at })
     }
 
-    fn deletion(&self, event: &SlackEvent) -> Option<hear::InboundEvent> {
+    fn deletion(&self, event: &SlackEvent) -> Option<routing::InboundEvent> {
         let before = event.previous_message.as_deref();
         let ts = event.deleted_ts.as_ref().or(before.and_then(|before| before.ts.as_ref()))?;
         let chat = event.channel.as_deref()?;
         let thread = before.and_then(|before| before.thread_ts.as_deref());
         // A thread's first message is reported as part of the thread, but it is in the channel.
         let at = self.address(chat, thread.filter(|thread| thread != ts));
-        Some(hear::InboundEvent::Deleted { at, id: ts.as_str().into(), key: self.key(chat, ts) })
+        Some(routing::InboundEvent::Deleted { at, id: ts.as_str().into(), key: self.key(chat, ts) })
     }
 
     fn message(&self, event: &SlackEvent) -> Option<DecodedMessage> {
@@ -175,7 +177,7 @@ impl SlackReadingContext<'_> {
         };
         let own_text = Some(body.text.as_str()).filter(|text| *text != FORWARDED);
         let context =
-            hear::context(&body.media, body.quoted.as_ref(), own_text.unwrap_or_default());
+            routing::context(&body.media, body.quoted.as_ref(), own_text.unwrap_or_default());
         let inbound = Inbound {
             key: self.key(chat, ts),
             at: moment(ts)?,
@@ -186,8 +188,8 @@ impl SlackReadingContext<'_> {
             id: Some(ts.into()),
             body,
         };
-        let heard_at = self.address(chat, thread);
-        Some(DecodedMessage { inbound, addressee, heard_at, context, bot_ids })
+        let context_address = self.address(chat, thread);
+        Some(DecodedMessage { inbound, addressee, context_address, context, bot_ids })
     }
 
     /// Returns the sender, and for another bot the ids by which the config may admit it. None for
@@ -295,8 +297,8 @@ pub(super) fn moment(ts: &str) -> Option<DateTime<Utc>> {
     DateTime::from_timestamp(seconds.parse().ok()?, nanos)
 }
 
-pub(super) fn unreadable(bot: &SlackIdentity, event: &Value) -> hear::InboundEvent {
+pub(super) fn unreadable(bot: &SlackIdentity, event: &Value) -> routing::InboundEvent {
     let raw = event.to_string();
-    let key = format!("slack:{}:{}:{}", bot.team, bot.user, hear::digest(&raw)).into();
-    hear::InboundEvent::Unreadable { key, raw }
+    let key = format!("slack:{}:{}:{}", bot.team, bot.user, routing::digest(&raw)).into();
+    routing::InboundEvent::Unreadable { key, raw }
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::inbound::{SlackReadingContext, chat_kind, is_command, moment, unreadable};
 use super::mrkdwn;
-use crate::channels::hear::InboundEvent;
+use crate::channels::routing::InboundEvent;
 use crate::types::commands::CommandId;
 use crate::types::message::{Cause, Inbound, InboundContent, Press, Sender};
 

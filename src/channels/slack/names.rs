@@ -85,7 +85,7 @@ impl Names {
         let request = SlackApiUsersInfoRequest::new(SlackUserId(person.to_owned()));
         let name = match api.call::<_, UserInfo>(&request).await {
             Ok(answer) => answer.user.shown().unwrap_or_else(|| person.to_owned()),
-            Err(error) if error.says(NO_NAME) => person.to_owned(),
+            Err(error) if error.is_refused_with(NO_NAME) => person.to_owned(),
             Err(error) => {
                 tracing::debug!(?error, "Cannot look up a name at Slack");
                 return;

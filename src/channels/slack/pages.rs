@@ -84,7 +84,9 @@ impl From<SlackCallError> for PageError {
     fn from(error: SlackCallError) -> Self {
         match (error.wait(), error) {
             (Some(wait), _) => Self::Limited(wait),
-            (None, SlackCallError::Denied(denial)) if denial.is_no() => Self::Never(denial.said),
+            (None, SlackCallError::Denied(denial)) if denial.is_permanent() => {
+                Self::Never(denial.error_text)
+            }
             // A rejected token ends the link anyway.
             (None, error) => Self::Later(error.while_asking().to_string()),
         }

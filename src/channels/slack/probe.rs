@@ -7,7 +7,7 @@ use super::{Slack, manifest};
 use crate::channels::{ChannelError, ChannelProbe};
 
 impl Slack {
-    pub(super) async fn ask_who_we_are(&self) -> Result<ChannelProbe, ChannelError> {
+    pub(super) async fn probe_account(&self) -> Result<ChannelProbe, ChannelError> {
         let result = self.api.call_with_scopes::<_, SlackIdentity>(&AuthTest {}).await;
         let (me, scopes) = result.map_err(SlackCallError::while_asking)?;
         self.socket_address().await?;

@@ -56,7 +56,7 @@ impl SlackProgress {
     /// Returns the durable mark to store now.
     pub(super) fn mark(&mut self, bot: &str, backlog: &Backlog) -> String {
         self.marked = self.until();
-        let missed = backlog.places().into_iter().map(|(at, unread)| {
+        let missed = backlog.entries().into_iter().map(|(at, unread)| {
             let thread = at.thread.as_ref().map(|thread| thread.as_str().to_owned());
             (at.chat.as_str().to_owned(), thread, unread.after.0)
         });

@@ -147,7 +147,7 @@ fn delivery_id(message: &Outbound) -> String {
     let text = message.body.text();
     // A copy that is marked as repeated is the same message.
     let digest = Sha256::digest(text.strip_prefix(&replies::perhaps_repeated("")).unwrap_or(text));
-    format!("{}.{}.{}", message.id.0, message.part, hex(&digest[..6]))
+    format!("{}.{}.{}", message.id.0, message.chunk_index, hex(&digest[..6]))
 }
 
 /// Renders a question with its buttons below.
@@ -205,7 +205,7 @@ async fn edit(
     let request = WithoutPreviews::of(request);
     match api.call::<_, Value>(&request).await {
         Ok(_) | Err(SlackCallError::Unreadable(_)) => Ok(Sent { id: Some(draft.clone()) }),
-        Err(error) if error.says(DRAFT_GONE) => Err(ChannelError::DraftGone),
+        Err(error) if error.is_refused_with(DRAFT_GONE) => Err(ChannelError::DraftGone),
         Err(error) if is_draft => Err(error.while_drafting()),
         Err(error) => Err(error.while_editing()),
     }
@@ -229,8 +229,8 @@ pub(super) async fn find(
     for _ in 0..PAGES_MAX {
         let page = match messages(api, &to, Some(oldest.clone()), cursor).await {
             Ok(page) => page,
-            Err(SlackCallError::Denied(denial)) if denial.is_no() => {
-                tracing::debug!(to = %message.to, error = denial.said, "Slack does not list the messages there");
+            Err(SlackCallError::Denied(denial)) if denial.is_permanent() => {
+                tracing::debug!(to = %message.to, error = denial.error_text, "Slack does not list the messages there");
                 return Ok(SendLookup::Unknowable);
             }
             Err(error) => return Err(error.while_asking()),
@@ -277,7 +277,7 @@ pub(super) async fn react(
     let (channel, ts) = (SlackAddress::of(at)?.channel, SlackTs(message.as_str().to_owned()));
     let name = SlackReactionName(name.to_owned());
     match api.call::<_, Value>(&SlackApiReactionsAddRequest::new(channel, name, ts)).await {
-        Err(error) if error.says(&["already_reacted", "message_not_found"]) => Ok(()),
+        Err(error) if error.is_refused_with(&["already_reacted", "message_not_found"]) => Ok(()),
         reacted => reacted.map(drop).map_err(SlackCallError::while_editing),
     }
 }
@@ -290,7 +290,7 @@ pub(super) async fn erase(
 ) -> Result<(), ChannelError> {
     let (channel, ts) = (SlackAddress::of(at)?.channel, SlackTs(draft.as_str().to_owned()));
     match api.call::<_, Value>(&SlackApiChatDeleteRequest::new(channel, ts)).await {
-        Err(error) if error.says(&["message_not_found"]) => Ok(()),
+        Err(error) if error.is_refused_with(&["message_not_found"]) => Ok(()),
         erased => erased.map(drop).map_err(SlackCallError::while_editing),
     }
 }
@@ -350,7 +350,7 @@ pub(super) async fn show_status(
     };
     let request = SlackApiAssistantThreadsSetStatusRequest::new(channel, status.to_owned(), thread);
     match api.call::<_, Value>(&request).await {
-        Err(error) if error.says(NO_STATUS) => {
+        Err(error) if error.is_refused_with(NO_STATUS) => {
             no_status.store(true, Ordering::Relaxed);
             Ok(())
         }

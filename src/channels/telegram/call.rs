@@ -108,7 +108,7 @@ impl TelegramApi {
         if status.is_success() {
             return Ok(Download(response));
         }
-        Err(TelegramCallError::Denied(TelegramDenial::bare(status)))
+        Err(TelegramCallError::Denied(TelegramDenial::from_status(status)))
     }
 
     async fn answer<T: DeserializeOwned>(
@@ -117,7 +117,7 @@ impl TelegramApi {
     ) -> Result<T, TelegramCallError> {
         let response = self.caller.send(request).await?;
         let status = response.status();
-        let body = call::whole(response).await?;
+        let body = call::read_whole(response).await?;
         match json::read(&body).and_then(TelegramResponse::deserialize) {
             Ok(answer) => parse_answer(status, answer),
             Err(error) if status.is_success() => Err(self.caller.unreadable(&error)),
@@ -125,7 +125,7 @@ impl TelegramApi {
                 let ambiguity = self.caller.ambiguity(status);
                 Err(TelegramCallError::Denied(TelegramDenial {
                     ambiguity,
-                    ..TelegramDenial::bare(status)
+                    ..TelegramDenial::from_status(status)
                 }))
             }
         }
@@ -140,7 +140,7 @@ impl Download {
     pub(super) async fn chunk(
         &mut self,
     ) -> Result<Option<impl AsRef<[u8]> + use<>>, TelegramCallError> {
-        self.0.chunk().await.map_err(|error| TelegramCallError::Lost(call::in_words(&error)))
+        self.0.chunk().await.map_err(|error| TelegramCallError::Lost(call::describe_error(&error)))
     }
 }
 
@@ -151,10 +151,10 @@ fn parse_answer<T: DeserializeOwned>(
     if !answer.ok {
         return Err(TelegramCallError::Denied(TelegramDenial {
             status: answer.error_code.unwrap_or(status.as_u16()),
-            said: answer.description,
+            error_text: answer.description,
             after: answer.parameters.retry_after.map(Duration::from_secs),
             ambiguity: None,
-            own: TelegramRefusal { moved_to: answer.parameters.migrate_to_chat_id },
+            details: TelegramRefusal { moved_to: answer.parameters.migrate_to_chat_id },
         }));
     }
     T::deserialize(answer.result.unwrap_or_default())
@@ -170,7 +170,7 @@ impl TelegramCallError {
         }
     }
 
-    pub(super) fn says(&self, phrases: &[&str]) -> bool {
+    pub(super) fn is_refused_with(&self, phrases: &[&str]) -> bool {
         match self {
             Self::Denied(denial) => denial.status == 400 && says(denial, phrases),
             _ => false,
@@ -181,7 +181,7 @@ impl TelegramCallError {
     pub(super) fn refuses_content(&self) -> Option<&str> {
         match self {
             Self::Denied(denial) if matches!(denial.status, 400 | 413) => {
-                denial.meaning().is_empty().then_some(denial.said.as_str())
+                denial.meaning().is_empty().then_some(denial.error_text.as_str())
             }
             _ => None,
         }
@@ -194,7 +194,7 @@ const REFUSALS: &[DenialRow<&str>] = &[
         &[401, 404],
         &[],
         DenialKind::Closed,
-        "token not accepted: Telegram says {said}. Get a valid one from @BotFather. To correct a \
+        "token not accepted: Telegram says {error}. Get a valid one from @BotFather. To correct a \
          channel of the config, put it where its `token` is read from, and restart",
     ),
     row(
@@ -212,7 +212,7 @@ const REFUSALS: &[DenialRow<&str>] = &[
     ),
     row(&[429], &[], DenialKind::Limited, ""),
     // A server that failed while it worked, or a proxy that got no answer, may have carried out the call.
-    row(&[500, 502, 503, 504], &[], DenialKind::Perhaps, ""),
+    row(&[500, 502, 503, 504], &[], DenialKind::MaybeDone, ""),
     refused(&["blocked by the user"], "this person has blocked the bot"),
     refused(&["user is deactivated"], "this person's account is gone"),
     refused(&["can't initiate conversation"], "this person has not written to the bot yet"),
@@ -236,17 +236,17 @@ const fn refused(
 }
 
 impl Platform for TelegramRefusal {
-    type Sign = &'static str;
+    type Pattern = &'static str;
 
     const NAME: &'static str = "telegram";
     const REFUSALS: &'static [DenialRow<&'static str>] = REFUSALS;
 
-    fn shows(denial: &TelegramDenial, phrase: &&'static str) -> bool {
+    fn matches(denial: &TelegramDenial, phrase: &&'static str) -> bool {
         says(denial, &[phrase])
     }
 }
 
 fn says(denial: &TelegramDenial, phrases: &[&str]) -> bool {
-    let said = denial.said.to_ascii_lowercase();
+    let said = denial.error_text.to_ascii_lowercase();
     phrases.iter().any(|phrase| said.contains(phrase))
 }

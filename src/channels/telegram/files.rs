@@ -111,8 +111,8 @@ impl Telegram {
             })?;
             let uploaded = self.api.upload(shape.method(), form, self.deadlines.file).await;
             match posted(uploaded) {
-                Err(error) if attempt.mend(&error) => {}
-                Err(error) if shape != Shape::Document && error.says(ONLY_AS_FILE) => {
+                Err(error) if attempt.adapt_to(&error) => {}
+                Err(error) if shape != Shape::Document && error.is_refused_with(ONLY_AS_FILE) => {
                     shape = Shape::Document;
                 }
                 Err(error) => {
@@ -139,7 +139,8 @@ impl Telegram {
                 // Telegram gives this error for a file that is gone, and for one that it cannot reach at
                 // the moment.
                 Err(error)
-                    if requests < REQUESTS_MAX && error.says(&["temporarily unavailable"]) =>
+                    if requests < REQUESTS_MAX
+                        && error.is_refused_with(&["temporarily unavailable"]) =>
                 {
                     sleep(self.deadlines.ask_again * requests).await;
                     requests += 1;
@@ -161,9 +162,9 @@ impl Telegram {
 }
 
 fn not_located(error: TelegramCallError) -> ChannelError {
-    if error.says(&["file is too big"]) {
+    if error.is_refused_with(&["file is too big"]) {
         ChannelError::Refused(replies::FILE_OVER_TELEGRAM.to_owned())
-    } else if error.says(&[""]) {
+    } else if error.is_refused_with(&[""]) {
         ChannelError::Refused(replies::FILE_GONE.to_owned())
     } else {
         error.while_asking()

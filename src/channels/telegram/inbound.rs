@@ -1,4 +1,4 @@
-//! Decodes an update. Pure: an update in, an [`InboundEvent`] out. [`hear`](crate::channels::hear) decides about
+//! Decodes an update. Pure: an update in, an [`InboundEvent`] out. [`routing`](crate::channels::routing) decides about
 //! the result.
 
 mod forward;
@@ -11,13 +11,13 @@ use serde::Deserialize;
 use serde_json::Value;
 use teloxide::types::{Chat, Message, MessageEntity, MessageKind, Update, UpdateKind, User};
 
-use crate::channels::hear::{self, Addressee, InboundEvent};
+use crate::channels::routing::{self, Addressee, InboundEvent};
 use crate::types::message::{
     Address, Cause, ChannelName, ChatKind, DedupKey, Inbound, InboundContent, MediaRef, Quote,
     Sender,
 };
 
-use marks::{For, marks, without_address};
+use marks::{MarkAddressee, marks, without_address};
 use media::{MEDIA, description};
 
 /// Maximum length of a quoted message, in characters.
@@ -65,7 +65,7 @@ pub fn decode(update: &Value, context: &TelegramReadingContext<'_>) -> Decoded {
     let decoded = if let Some(raw) = update.get("message") {
         read_message(raw, context, InboundEvent::New).map(Decoded::from)
     } else if let Some(raw) = update.get("edited_message") {
-        let edited = |message| InboundEvent::Edited { message, said: sent_at(raw, context) };
+        let edited = |message| InboundEvent::Edited { message, sent_at: sent_at(raw, context) };
         read_message(raw, context, edited).map(Decoded::from)
     } else if let Some(raw) = update.get("callback_query") {
         press::read(raw, context)
@@ -96,7 +96,7 @@ fn sent_at(raw: &Value, context: &TelegramReadingContext<'_>) -> DateTime<Utc> {
 fn read_message(
     raw: &Value,
     context: &TelegramReadingContext<'_>,
-    to_event: impl FnOnce(hear::DecodedMessage) -> InboundEvent,
+    to_event: impl FnOnce(routing::DecodedMessage) -> InboundEvent,
 ) -> Option<InboundEvent> {
     let readable = readable_fields(raw);
     let has_text = readable.get("text").is_some();
@@ -132,7 +132,7 @@ fn readable_fields(raw: &Value) -> Value {
             object.insert("entities".to_owned(), entities);
         }
     }
-    if forward::is_one(raw) {
+    if forward::is_forwarded(raw) {
         // A forwarded message that addressed the bot does not address it again.
         object.remove("entities");
     }
@@ -179,7 +179,7 @@ fn build_message(
     message: &Message,
     raw: &Value,
     context: &TelegramReadingContext<'_>,
-) -> Option<hear::DecodedMessage> {
+) -> Option<routing::DecodedMessage> {
     let chat_kind = match &message.chat {
         chat if chat.is_private() => ChatKind::Private,
         chat if chat.is_group() || chat.is_supergroup() => ChatKind::Group,
@@ -221,10 +221,10 @@ fn build_message(
         id: Some(message.id.0.to_string().into()),
         body: content(message, raw, described, context.bot, chat_kind)?,
     };
-    Some(hear::DecodedMessage {
+    Some(routing::DecodedMessage {
         inbound,
         addressee,
-        heard_at: from,
+        context_address: from,
         context: context_text,
         bot_ids,
     })
@@ -306,10 +306,11 @@ fn chat_name(chat: &Chat) -> String {
 fn addressee(message: &Message, bot: &TelegramIdentity) -> Addressee {
     let marks = marks(message, bot);
     let command = marks.iter().find(|mark| mark.is_command && mark.start == 0);
-    if command.is_some_and(|command| command.is_for == For::Another) {
+    if command.is_some_and(|command| command.is_for == MarkAddressee::Another) {
         return Addressee::AnotherBot;
     }
-    let is_ours = marks.iter().any(|mark| mark.is_for == For::Us) || replies_to_us(message, bot);
+    let is_ours =
+        marks.iter().any(|mark| mark.is_for == MarkAddressee::Us) || replies_to_us(message, bot);
     if is_ours { Addressee::Bot } else { Addressee::Others }
 }
 
@@ -391,6 +392,6 @@ fn unreadable_key(update: &Value, bot: &TelegramIdentity) -> DedupKey {
         let chat = message.get("chat")?.get("id")?.as_i64()?;
         Some(key(bot, chat, message.get("message_id")?.as_i64()?))
     });
-    let digest = || hear::digest(&update.to_string());
+    let digest = || routing::digest(&update.to_string());
     ids.unwrap_or_else(|| format!("telegram:{}:{}", bot.id, digest()).into())
 }

@@ -31,7 +31,7 @@ impl Offset {
     }
 
     /// Returns the offset to poll with. Polling confirms all updates below it.
-    pub fn ask(&self, now: DateTime<Utc>) -> Option<i32> {
+    pub fn to_poll(&self, now: DateTime<Utc>) -> Option<i32> {
         self.next.filter(|(_, at)| now - at < QUIET_MAX).map(|(next, _)| next)
     }
 

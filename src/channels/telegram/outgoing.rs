@@ -18,7 +18,7 @@ use teloxide::types::{
 use super::call::TelegramCallError;
 use super::{CAPTION_MAX, MARKUP, TEXT_MAX, Telegram};
 use crate::bus::Published;
-use crate::channels::{ChannelError, Markup, Sent, Unit, hear, markup};
+use crate::channels::{ChannelError, Markup, Sent, Unit, markup, routing};
 use crate::types::message::{
     Address, Body, Choice, MessageId, Outbound, Press, Question, Reaction,
 };
@@ -113,8 +113,8 @@ impl SendAttempt {
 
     /// Changes the attempt after an error with which nothing was sent. Returns true if it should be
     /// repeated.
-    pub(super) fn mend(&mut self, error: &TelegramCallError) -> bool {
-        if self.parse_mode().is_some() && error.says(MARKUP_REJECTED) {
+    pub(super) fn adapt_to(&mut self, error: &TelegramCallError) -> bool {
+        if self.parse_mode().is_some() && error.is_refused_with(MARKUP_REJECTED) {
             tracing::warn!("Telegram does not accept our markup, sending plain text");
             self.text = markup::plain(&self.text, self.markup, self.text_max, Unit::Utf16);
             self.markup = Markup::Plain;
@@ -123,7 +123,7 @@ impl SendAttempt {
         match error {
             // The group has become a supergroup.
             TelegramCallError::Denied(denial) if !self.moved => {
-                let Some(supergroup) = denial.own.moved_to else { return false };
+                let Some(supergroup) = denial.details.moved_to else { return false };
                 (self.to.chat, self.moved) = (ChatId(supergroup), true);
                 true
             }
@@ -148,19 +148,19 @@ pub(super) fn posted(
 
 impl Telegram {
     /// Sends a text or a question.
-    pub(super) async fn say(&self, message: &Outbound) -> Result<Sent, ChannelError> {
+    pub(super) async fn send_text(&self, message: &Outbound) -> Result<Sent, ChannelError> {
         let mut attempt = SendAttempt::new(message)?;
         if let Some(draft) = &message.replaces {
             let id = parse_message_id(draft).ok_or(ChannelError::DraftGone)?;
             let edited = loop {
                 match self.edit(&attempt, id, message).await {
-                    Err(error) if attempt.mend(&error) => {}
+                    Err(error) if attempt.adapt_to(&error) => {}
                     edited => break edited,
                 }
             };
             return match edited {
                 Ok(()) => Ok(Sent { id: Some(draft.clone()) }),
-                Err(error) if error.says(DRAFT_GONE) => Err(ChannelError::DraftGone),
+                Err(error) if error.is_refused_with(DRAFT_GONE) => Err(ChannelError::DraftGone),
                 // An edit may be repeated without harm, so an ambiguous one is `Unavailable`. But an
                 // ambiguous edit of a draft may arrive after the answer's, and replace it: the caller
                 // must not edit that message again.
@@ -174,7 +174,7 @@ impl Telegram {
         }
         loop {
             match self.post(&attempt, message).await {
-                Err(error) if attempt.mend(&error) => {}
+                Err(error) if attempt.adapt_to(&error) => {}
                 posted => return posted.map_err(TelegramCallError::while_sending),
             }
         }
@@ -209,7 +209,7 @@ impl Telegram {
         payload.link_preview_options = Some(no_preview());
         match self.api.call::<_, Value>(&payload, self.deadlines.call).await {
             Ok(_) | Err(TelegramCallError::Unreadable(_)) => Ok(()),
-            Err(error) if error.says(&["message is not modified"]) => Ok(()),
+            Err(error) if error.is_refused_with(&["message is not modified"]) => Ok(()),
             Err(error) => Err(error),
         }
     }
@@ -249,7 +249,7 @@ impl Telegram {
 
     /// Shows the result to the person who pressed a button. Best effort: the press itself is stored.
     pub(super) async fn answer_press(&self, query: String, published: Option<Published>) {
-        let text = published.and_then(hear::reply_to_press);
+        let text = published.and_then(routing::reply_to_press);
         let mut payload = AnswerCallbackQuery::new(CallbackQueryId(query));
         payload.text = text.map(str::to_owned);
         let deadline = self.deadlines.call.min(PRESS_TIME_MAX);

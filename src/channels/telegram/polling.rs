@@ -15,10 +15,10 @@ use teloxide::types::AllowedUpdate;
 
 use super::inbound::{self, Decoded, TelegramIdentity, TelegramReadingContext};
 use super::offset::Offset;
-use super::{Telegram, rival};
+use super::{Telegram, poll_conflict};
 use crate::bus::{Published, Publisher};
 use crate::channels::ChannelError;
-use crate::channels::hear::{self, Addressee, InboundEvent};
+use crate::channels::routing::{self, Addressee, InboundEvent};
 use crate::types::message::ChannelName;
 
 /// Minimum duration of an empty long poll. If one ends sooner, a proxy between us and Telegram does not wait,
@@ -84,7 +84,7 @@ impl Telegram {
         loop {
             let begun = Instant::now();
             let updates =
-                await_beside(self.poll(offset.ask(Utc::now()), hold), &mut answers).await?;
+                await_beside(self.poll(offset.to_poll(Utc::now()), hold), &mut answers).await?;
             publisher.note_bytes();
             if hold.is_zero() {
                 publisher.link_up(describe_link(&bot));
@@ -123,14 +123,14 @@ impl Telegram {
         };
         let deadline = hold + self.deadlines.poll_grace;
         let result = self.api.call(&request, deadline).await;
-        let mut rivalry = self.rivalry.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut poll_conflicts = self.poll_conflicts.lock().unwrap_or_else(PoisonError::into_inner);
         match result {
             Ok(updates) => {
-                rivalry.polled(Instant::now());
+                poll_conflicts.note_poll(Instant::now());
                 Ok(updates)
             }
-            Err(error) if error.is_conflict() && rivalry.conflict() => {
-                Err(ChannelError::Closed(rival::MAKES_WAY.to_owned()))
+            Err(error) if error.is_conflict() && poll_conflicts.note_conflict() => {
+                Err(ChannelError::Closed(poll_conflict::CONFLICT_REASON.to_owned()))
             }
             Err(error) => Err(error.while_asking()),
         }
@@ -152,7 +152,7 @@ impl Telegram {
             queries.push(query);
             offset.advance(id, Utc::now());
         }
-        let outcomes = hear::receive(publisher, events, offset.mark()).await?;
+        let outcomes = routing::receive(publisher, events, offset.mark()).await?;
         let answers = queries.into_iter().zip(outcomes).filter_map(|(query, outcome)| {
             Some(PressAnswer { query: query?, published: outcome.published() })
         });

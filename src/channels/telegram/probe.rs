@@ -19,7 +19,7 @@ const HAS_WEBHOOK: &str = "a webhook is set for this bot, so it cannot be polled
                            (open https://api.telegram.org/botTOKEN/deleteWebhook with your token)";
 
 impl Telegram {
-    pub(super) async fn ask_who_we_are(&self) -> Result<ChannelProbe, ChannelError> {
+    pub(super) async fn probe_account(&self) -> Result<ChannelProbe, ChannelError> {
         let me = self.ask_identity().await?;
         let webhook = self.api.call(&GetWebhookInfo::new(), self.deadlines.call).await;
         let WebhookInfo { url } = webhook.map_err(TelegramCallError::while_asking)?;

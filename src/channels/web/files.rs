@@ -11,7 +11,7 @@ use tokio::fs::{self, File};
 use tokio::io::AsyncReadExt as _;
 
 use super::super::{ChannelError, FileContent, MediaSink};
-use super::logins::hashed;
+use super::logins::sha256_hex;
 use crate::bus::KEPT;
 use crate::types::hex::random_hex;
 use crate::types::message::{DeliveryId, SenderId};
@@ -44,7 +44,7 @@ impl Files {
     /// error of the kind `QuotaExceeded`.
     pub async fn begin_upload(&self, person: &SenderId) -> io::Result<(String, File)> {
         self.create_folder()?;
-        let prefix = format!("up-{}-", &hashed(person.as_str())[..OWNER_CHARS]);
+        let prefix = format!("up-{}-", &sha256_hex(person.as_str())[..OWNER_CHARS]);
         let uploads = self.delete_old().await?;
         let own = uploads.iter().filter(|name| name.starts_with(&prefix)).count();
         if own >= UPLOADS_OF_PERSON_MAX || uploads.len() >= UPLOADS_MAX {

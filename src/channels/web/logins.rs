@@ -39,12 +39,12 @@ const AGENT_CHARS_MAX: usize = 120;
 
 /// One-time codes of links, in memory: a restart makes them invalid.
 #[derive(Default)]
-pub struct Codes(
+pub struct SignInCodes(
     // Locked only briefly, by a request that makes or takes a code.
     Mutex<HashMap<String, (SenderId, Instant)>>,
 );
 
-impl Codes {
+impl SignInCodes {
     /// Creates a code with which a person can sign in once.
     pub fn issue(&self, person: &SenderId) -> Secret {
         let code = random_secret();
@@ -58,14 +58,14 @@ impl Codes {
             let oldest = candidates.min_by_key(|(_, (_, at))| *at).map(|(hash, _)| hash.clone());
             oldest.and_then(|oldest| codes.remove(&oldest));
         }
-        codes.insert(hashed(code.reveal()), (person.clone(), Instant::now()));
+        codes.insert(sha256_hex(code.reveal()), (person.clone(), Instant::now()));
         code
     }
 
     /// Takes a code. Returns its person. None if the code is unknown, used or expired.
     pub fn take(&self, code: &str) -> Option<SenderId> {
         let mut codes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (person, at) = codes.remove(&hashed(code))?;
+        let (person, at) = codes.remove(&sha256_hex(code))?;
         (at.elapsed() < CODE_AGE_MAX).then_some(person)
     }
 }
@@ -93,7 +93,7 @@ pub fn begin(store: &Connection, person: &SenderId, agent: &str) -> rusqlite::Re
         .prepare_cached(
             "INSERT INTO web_logins (hash, person, since, seen, agent) VALUES (?1, ?2, ?3, ?3, ?4)",
         )?
-        .execute(params![hashed(cookie.reveal()), person, Time::now(), agent])?;
+        .execute(params![sha256_hex(cookie.reveal()), person, Time::now(), agent])?;
     store
         .prepare_cached(
             "DELETE FROM web_logins WHERE person = ?1 AND hash NOT IN (SELECT hash FROM web_logins
@@ -107,7 +107,7 @@ pub fn begin(store: &Connection, person: &SenderId, agent: &str) -> rusqlite::Re
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SignedIn {
     pub person: SenderId,
-    /// True if the last use is to be stored with [`seen`].
+    /// True if the last use is to be stored with [`mark_used`].
     pub is_stale: bool,
 }
 
@@ -115,7 +115,7 @@ pub struct SignedIn {
 pub fn person_of(store: &Connection, cookie: &str) -> rusqlite::Result<Option<SignedIn>> {
     let found = store
         .prepare_cached("SELECT person, seen FROM web_logins WHERE hash = ?")?
-        .query_row([hashed(cookie)], |row| Ok((row.get(0)?, row.get::<_, Time>(1)?.0)))
+        .query_row([sha256_hex(cookie)], |row| Ok((row.get(0)?, row.get::<_, Time>(1)?.0)))
         .optional()?;
     let signed_in = |(person, seen): (SenderId, DateTime<Utc>)| {
         let idle = Utc::now() - seen;
@@ -132,10 +132,10 @@ pub fn is_valid(store: &Connection, hash: &str) -> rusqlite::Result<bool> {
 }
 
 /// Stores that a sign-in is in use, and forgets those that are not.
-pub fn seen(store: &Connection, cookie: &str) -> rusqlite::Result<()> {
+pub fn mark_used(store: &Connection, cookie: &str) -> rusqlite::Result<()> {
     store
         .prepare_cached("UPDATE web_logins SET seen = ? WHERE hash = ?")?
-        .execute(params![Time::now(), hashed(cookie)])?;
+        .execute(params![Time::now(), sha256_hex(cookie)])?;
     store
         .prepare_cached("DELETE FROM web_logins WHERE seen < ?")?
         .execute([Time(Utc::now() - IDLE_MAX)])
@@ -146,7 +146,7 @@ pub fn seen(store: &Connection, cookie: &str) -> rusqlite::Result<()> {
 pub fn end(store: &Connection, cookie: &str) -> rusqlite::Result<()> {
     store
         .prepare_cached("DELETE FROM web_logins WHERE hash = ?")?
-        .execute([hashed(cookie)])
+        .execute([sha256_hex(cookie)])
         .map(drop)
 }
 
@@ -189,7 +189,7 @@ pub fn revoke(store: &Connection, id: &str) -> rusqlite::Result<usize> {
 }
 
 /// Returns the SHA-256 of a text, in hexadecimal.
-pub fn hashed(text: &str) -> String {
+pub fn sha256_hex(text: &str) -> String {
     hex(&Sha256::digest(text.as_bytes()))
 }
 

@@ -25,7 +25,8 @@ pub(super) async fn pair(setup: &mut Setup<'_>, bot: &TestedBot) -> anyhow::Resu
     let on = setup.on;
     let program = config::program(&on.home, &on.environment);
     let config = on.load()?;
-    let has_owner = config.has_owner(&store::look(&on.home, people::paired).unwrap_or_default());
+    let has_owner =
+        config.has_owner(&store::try_read(&on.home, people::paired).unwrap_or_default());
     if has_owner {
         return match &bot.new_owner {
             Some(owner) => greet(setup, bot, owner, &config).await,

@@ -57,7 +57,7 @@ impl ActionReader {
     ) -> rusqlite::Result<Vec<Action>> {
         let shown =
             actions.into_iter().map(|action| match self.is_kept_from(store, action.id)? {
-                true => Ok(action.without_words()),
+                true => Ok(action.without_texts()),
                 false => Ok(action),
             });
         shown.collect()

@@ -6,7 +6,9 @@ use chrono_tz::Tz;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::stored::StoredBudgets;
-use super::{Allowance, Bound, BudgetWindow, Budgets, PeriodStart, Scope, WARNED_AT, bounds};
+use super::{
+    Allowance, ApplicableBudget, BudgetWindow, Budgets, PeriodStart, Scope, WARNED_AT, bounds,
+};
 use crate::conversation::ledger::sums::{Period, Spent};
 use crate::conversation::ledger::{self, LedgerId, Payer, Reserved};
 use crate::provider::Usage;
@@ -57,8 +59,8 @@ pub struct BudgetState {
 }
 
 impl BudgetState {
-    fn new(bound: &Bound, window: BudgetWindow, spent: Spent) -> Self {
-        let Bound { scope, period, allowance, .. } = *bound;
+    fn new(bound: &ApplicableBudget, window: BudgetWindow, spent: Spent) -> Self {
+        let ApplicableBudget { scope, period, allowance, .. } = *bound;
         let BudgetWindow { since, until } = window;
         Self { scope, period, allowance, spent, since, until }
     }
@@ -193,7 +195,7 @@ pub fn overview(
                         (Some(_), Scope::Person(_)) => PeriodStart::WithFirstUse,
                         _ => PeriodStart::ByCalendar,
                     };
-                    let bound = Bound { scope, part, period, allowance, begins };
+                    let bound = ApplicableBudget { scope, part, period, allowance, begins };
                     overview.states.push(state_of(store, &bound, zone, now)?);
                 }
             }
@@ -204,7 +206,7 @@ pub fn overview(
 
 fn state_of(
     store: &Connection,
-    bound: &Bound,
+    bound: &ApplicableBudget,
     zone: Tz,
     now: DateTime<Utc>,
 ) -> rusqlite::Result<BudgetState> {
@@ -214,11 +216,11 @@ fn state_of(
 
 fn window_of(
     store: &Connection,
-    bound: &Bound,
+    bound: &ApplicableBudget,
     zone: Tz,
     now: DateTime<Utc>,
 ) -> rusqlite::Result<BudgetWindow> {
-    let Bound { scope, period, begins, .. } = *bound;
+    let ApplicableBudget { scope, period, begins, .. } = *bound;
     Ok(match begins {
         PeriodStart::ByCalendar => BudgetWindow::of_calendar(period, now, zone),
         PeriodStart::WithFirstUse => {
@@ -239,7 +241,11 @@ fn period_start(
     Ok(period_start.map(|period_start| period_start.0))
 }
 
-fn note_first_use(store: &Connection, bound: &Bound, now: DateTime<Utc>) -> rusqlite::Result<()> {
+fn note_first_use(
+    store: &Connection,
+    bound: &ApplicableBudget,
+    now: DateTime<Utc>,
+) -> rusqlite::Result<()> {
     let before = period_start(store, bound.scope, bound.period)?;
     let since = BudgetWindow::of_guest(before, now).since;
     if before == Some(since) {

@@ -7,7 +7,7 @@ use chrono_tz::Tz;
 use rusqlite::{Connection, Row};
 use serde::Serialize;
 
-use super::LOOKS_BACK;
+use super::USAGE_PERIOD;
 use crate::people::persons;
 use crate::provider::Usage;
 use crate::provider::prices::{self, Cost};
@@ -143,12 +143,12 @@ pub fn usage_since(store: &Connection, since: DateTime<Utc>) -> rusqlite::Result
 }
 
 /// Returns the answer to `/usage`: the usage since `midnight`, and of the last 30 days.
-pub fn usage_words(
+pub fn describe_usage(
     store: &Connection,
     midnight: DateTime<Utc>,
     zone: Tz,
 ) -> rusqlite::Result<String> {
-    let since = Utc::now() - LOOKS_BACK;
+    let since = Utc::now() - USAGE_PERIOD;
     let providers = usage_by(store, UsageBy::Provider, since, zone)?;
     let card = replies::UsageCard {
         today: shown(&usage_since(store, midnight)?),

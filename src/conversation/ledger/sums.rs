@@ -13,7 +13,7 @@ use crate::types::words::words;
 
 /// The part of the ledger that counts for a budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LedgerPart {
+pub enum LedgerFilter {
     All,
     Cause(CallCause),
     Job(i64),
@@ -21,7 +21,7 @@ pub enum LedgerPart {
     Persona(PersonaName),
 }
 
-impl LedgerPart {
+impl LedgerFilter {
     /// Returns the key of its running sums. The triggers of the schema use the same keys.
     fn key(self) -> String {
         match self {
@@ -63,24 +63,24 @@ impl Spent {
 /// Returns the amount spent since a time, including reservations.
 pub fn spent_since(
     store: &Connection,
-    part: LedgerPart,
+    part: LedgerFilter,
     since: DateTime<Utc>,
 ) -> rusqlite::Result<Spent> {
     const SUM: &str = "SELECT ifnull(sum(input + output), 0), ifnull(sum(cost), 0),
         ifnull(sum(input + output) FILTER (WHERE state = 'reserved'), 0) FROM ledger WHERE at >= ?";
     let since = Time(since);
     match part {
-        LedgerPart::All => store.prepare_cached(SUM)?.query_row(params![since], Spent::read),
-        LedgerPart::Cause(cause) => store
+        LedgerFilter::All => store.prepare_cached(SUM)?.query_row(params![since], Spent::read),
+        LedgerFilter::Cause(cause) => store
             .prepare_cached(&format!("{SUM} AND cause = ?"))?
             .query_row(params![since, cause], Spent::read),
-        LedgerPart::Job(job) => store
+        LedgerFilter::Job(job) => store
             .prepare_cached(&format!("{SUM} AND cause = 'job' AND job = ?"))?
             .query_row(params![since, job], Spent::read),
-        LedgerPart::Person(person) => store
+        LedgerFilter::Person(person) => store
             .prepare_cached(&format!("{SUM} AND person = ?"))?
             .query_row(params![since, person], Spent::read),
-        LedgerPart::Persona(name) => store
+        LedgerFilter::Persona(name) => store
             .prepare_cached(&format!("{SUM} AND persona = ?"))?
             .query_row(params![since, name.as_str()], Spent::read),
     }
@@ -89,7 +89,7 @@ pub fn spent_since(
 /// The beginning of the present day or month of a part of the ledger.
 #[derive(Clone, Copy, Debug)]
 pub struct SumSince {
-    pub part: LedgerPart,
+    pub part: LedgerFilter,
     pub period: Period,
     pub since: DateTime<Utc>,
 }

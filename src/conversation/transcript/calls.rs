@@ -110,12 +110,12 @@ pub(crate) fn plan_calls(
 }
 
 /// Marks a call as waiting, because somebody is asked on its behalf.
-pub(crate) fn call_waits(store: &Connection, call: CallId) -> rusqlite::Result<()> {
+pub(crate) fn mark_call_waiting(store: &Connection, call: CallId) -> rusqlite::Result<()> {
     set_state(store, call, CallState::Waiting)
 }
 
 /// Marks a waiting call as planned again, because it may be made.
-pub(crate) fn call_may_run(store: &Connection, call: CallId) -> rusqlite::Result<()> {
+pub(crate) fn mark_call_planned(store: &Connection, call: CallId) -> rusqlite::Result<()> {
     set_state(store, call, CallState::Planned)
 }
 
@@ -176,7 +176,7 @@ pub(crate) fn turn_of_call(store: &Connection, call: CallId) -> rusqlite::Result
         .optional()
 }
 
-pub(crate) fn call_runs(
+pub(crate) fn mark_call_running(
     store: &Connection,
     call: CallId,
     intent: &Intent,
@@ -218,7 +218,7 @@ pub(crate) fn set_images(
 }
 
 /// Stores the time at which a call began, unless it is known already.
-pub(crate) fn call_began(
+pub(crate) fn set_call_start(
     store: &Connection,
     call: CallId,
     at: DateTime<Utc>,
@@ -231,7 +231,7 @@ pub(crate) fn call_began(
 
 /// Settles a call, with the sources of its outcome. An unsettled outcome is stored as the state it would get after
 /// a crash.
-pub(crate) fn call_ended(
+pub(crate) fn end_call(
     store: &Connection,
     call: CallId,
     outcome: &CallOutcome,

@@ -172,7 +172,7 @@ pub(crate) fn set_frozen(
 }
 
 /// Returns the size in bytes of a session's texts since the last notes, without results of calls.
-pub(crate) fn said_since_notes(store: &Connection, session: SessionId) -> rusqlite::Result<u64> {
+pub(crate) fn bytes_since_notes(store: &Connection, session: SessionId) -> rusqlite::Result<u64> {
     store
         .prepare_cached(
             "SELECT ifnull(sum(length(ifnull(input, '')) + length(text)), 0) FROM steps

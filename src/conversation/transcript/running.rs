@@ -33,7 +33,7 @@ pub(crate) fn running_turn(
         .query_row((channel, chat, thread.unwrap_or_default()), |row| row.get(0))
         .optional()?;
     let Some(turn) = turn else { return Ok(None) };
-    let (used, calls) = (ledger::each_in(store, turn)?, calls_of(store, turn)?);
+    let (used, calls) = (ledger::usage_by_completion(store, turn)?, calls_of(store, turn)?);
     let steps = calls.iter().map(|call| call.step + 1).max().unwrap_or_default().max(used.len());
     let mut events = Vec::new();
     for step in 0..steps {

@@ -4,7 +4,7 @@
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::bus::journal::{self, read_origin};
-use crate::conversation::transcript::Unfinished;
+use crate::conversation::transcript::UnfinishedTurn;
 use crate::store::{Json, Time};
 use crate::types::message::MessageId;
 use crate::types::origin::Origin;
@@ -20,11 +20,11 @@ pub(crate) struct UnreadableTurn {
 }
 
 /// Reads a turn from the columns of `UNFINISHED`. The outer error concerns the store, the inner one only the row.
-pub(super) fn turn_of(row: &Row<'_>) -> rusqlite::Result<Result<Unfinished, UnreadableTurn>> {
+pub(super) fn turn_of(row: &Row<'_>) -> rusqlite::Result<Result<UnfinishedTurn, UnreadableTurn>> {
     let (turn, origin) = (row.get(3)?, read_origin(row)?);
     let reply_to: Option<MessageId> = row.get(5).ok().flatten();
     let read = || {
-        Ok(Unfinished {
+        Ok(UnfinishedTurn {
             turn,
             origin: origin.clone(),
             sender: row.get::<_, Json<_>>(4)?.0,
@@ -41,7 +41,10 @@ pub(super) fn turn_of(row: &Row<'_>) -> rusqlite::Result<Result<Unfinished, Unre
 }
 
 /// Stores the raw row of an unreadable turn.
-pub(crate) fn keep_turn(store: &Connection, unreadable: &UnreadableTurn) -> rusqlite::Result<()> {
+pub(crate) fn store_unreadable_turn(
+    store: &Connection,
+    unreadable: &UnreadableTurn,
+) -> rusqlite::Result<()> {
     let raw: Option<String> = store
         .prepare_cached(
             "SELECT json_object('session', session, 'sender', sender, 'reply_to', reply_to,
@@ -52,7 +55,7 @@ pub(crate) fn keep_turn(store: &Connection, unreadable: &UnreadableTurn) -> rusq
         .optional()?;
     let (channel, ..) = journal::origin_params(&unreadable.origin);
     let key = format!("turn {}", unreadable.turn);
-    journal::keep_row(store, &key, &channel, &raw.unwrap_or_default(), &unreadable.why)
+    journal::store_unreadable_row(store, &key, &channel, &raw.unwrap_or_default(), &unreadable.why)
 }
 
 /// Ends a turn without changing its calls and questions.

@@ -11,7 +11,7 @@ use subtle::ConstantTimeEq as _;
 
 use super::refusal::HttpRefusal;
 use super::state::HttpGateway;
-use crate::channels::web::logins::{self, SignedIn, hashed};
+use crate::channels::web::logins::{self, SignedIn, sha256_hex};
 use crate::people::{LOCAL, Role, page_accounts, persons};
 use crate::secret::Secret;
 use crate::store::Sync;
@@ -69,7 +69,7 @@ impl FromRequestParts<Arc<HttpGateway>> for WebPerson {
                 if !matches!(parts.method, Method::GET | Method::HEAD) {
                     check_csrf(&parts.headers, &csrf)?;
                 }
-                (person_by_cookie(gateway, cookie).await?, Some(csrf), Some(hashed(cookie)))
+                (person_by_cookie(gateway, cookie).await?, Some(csrf), Some(sha256_hex(cookie)))
             }
         };
         let (people, channel) = (gateway.services().bus.people.clone(), gateway.web.name().clone());
@@ -125,7 +125,7 @@ async fn person_by_cookie(gateway: &HttpGateway, cookie: &str) -> Result<SenderI
     let Some(SignedIn { person, is_stale }) = found else { return Err(not_signed_in()) };
     if is_stale {
         let value = cookie.to_owned();
-        let note_seen = move |store: &Connection| logins::seen(store, &value);
+        let note_seen = move |store: &Connection| logins::mark_used(store, &value);
         store.write("sign-in", Sync::Later, note_seen).await?;
     }
     Ok(person)
@@ -142,7 +142,7 @@ fn check_csrf(headers: &HeaderMap, csrf: &str) -> Result<(), HttpRefusal> {
 
 /// Returns a CSRF token, which only a reader of the cookie, or of the page's own requests, knows.
 fn csrf_of(cookie: &str) -> String {
-    hashed(&format!("csrf {cookie}"))
+    sha256_hex(&format!("csrf {cookie}"))
 }
 
 /// Returns the bearer token of a request.

@@ -151,7 +151,7 @@ impl EventLog {
 fn for_owner(event: &Event, page: &ChannelName) -> Option<Event> {
     let mut shown = event.clone();
     if event.is_others_private {
-        shown.what = shown.what.without_words();
+        shown.what = shown.what.without_texts();
     }
     if let Some(Origin::Chat(at)) = &mut shown.origin
         && at.channel == *page

@@ -18,7 +18,7 @@ use super::chat::Message;
 use super::guard::{Fields, PathParts};
 use super::refusal::HttpRefusal;
 use super::state::HttpGateway;
-use crate::agent::{ApprovalJudge, ApprovalVerdict, RefusedVerdict};
+use crate::agent::{ApprovalJudge, ApprovalVerdict, VerdictRefusal};
 use crate::channels::markup::unescaped;
 use crate::control::channel_statuses;
 use crate::conversation::asks::{AskId, AskedCall};
@@ -191,9 +191,9 @@ pub(super) async fn change_job(
         handle_order(store, &scope, order, now, zone)
     };
     let done = services.bus.store.write("job", Sync::Now, change).await?;
-    services.bus.jobs.up();
-    services.bus.inbox.up();
-    services.bus.outbox.up();
+    services.bus.jobs.notify();
+    services.bus.inbox.notify();
+    services.bus.outbox.notify();
     gateway.said(done)
 }
 
@@ -277,13 +277,13 @@ pub(super) async fn decide(
     let bus = &gateway.services().bus;
     let decide = move |store: &Connection| judge.decide(store, verdict);
     let done = bus.store.write("approval", Sync::Now, decide).await?;
-    bus.inbox.up();
-    bus.outbox.up();
+    bus.inbox.notify();
+    bus.outbox.notify();
     match done {
-        Err(RefusedVerdict::NotTheirs(explanation)) => {
+        Err(VerdictRefusal::NotTheirs(explanation)) => {
             Err(HttpRefusal::new(StatusCode::FORBIDDEN, explanation))
         }
-        done => gateway.said(done.map_err(RefusedVerdict::words)),
+        done => gateway.said(done.map_err(VerdictRefusal::words)),
     }
 }
 

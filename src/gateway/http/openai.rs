@@ -30,8 +30,8 @@ use super::publish::Accepted;
 use super::refusal::HttpRefusal;
 use super::state::HttpGateway;
 use super::stream::sent_events;
-use crate::bus::feed::ONCE;
-use crate::channels::web::logins::{hashed, unique};
+use crate::bus::feed::SINGLE_REQUEST_PREFIX;
+use crate::channels::web::logins::{sha256_hex, unique};
 use crate::types::message::InboundContent;
 
 /// The name of the only model.
@@ -134,16 +134,16 @@ fn session_of(
         // If it is not a valid name, its hash becomes the name.
         Some(user) => SessionChoice::Named(match session_name(user) {
             Ok(name) => name.to_owned(),
-            Err(_) => format!("user-{}", &hashed(user)[..16]),
+            Err(_) => format!("user-{}", &sha256_hex(user)[..16]),
         }),
-        None => SessionChoice::Once(format!("{ONCE}{}", &unique()[..12])),
+        None => SessionChoice::Once(format!("{SINGLE_REQUEST_PREFIX}{}", &unique()[..12])),
     })
 }
 
 /// Returns the id of the message: the same if the client repeats a request with the same key.
 fn message_id(headers: &HeaderMap) -> String {
     match headers.get("idempotency-key").and_then(|key| key.to_str().ok()) {
-        Some(key) => format!("api-{}", &hashed(key)[..32]),
+        Some(key) => format!("api-{}", &sha256_hex(key)[..32]),
         None => format!("api-{}", &unique()[..32]),
     }
 }

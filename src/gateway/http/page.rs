@@ -3,7 +3,7 @@
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
-use crate::channels::web::logins::hashed;
+use crate::channels::web::logins::sha256_hex;
 
 pub(super) async fn index(headers: HeaderMap) -> Response {
     serve(&headers, "text/html; charset=utf-8", include_str!("page/index.html"))
@@ -37,7 +37,7 @@ pub(super) async fn openapi(headers: HeaderMap) -> Response {
 
 /// Serves a file, unless the browser has this version of it.
 fn serve(headers: &HeaderMap, kind: &'static str, text: &'static str) -> Response {
-    let tag = format!("\"{}\"", &hashed(text)[..16]);
+    let tag = format!("\"{}\"", &sha256_hex(text)[..16]);
     let known = headers.get(header::IF_NONE_MATCH).and_then(|known| known.to_str().ok());
     let (status, text) = match known == Some(&tag) {
         true => (StatusCode::NOT_MODIFIED, ""),

@@ -82,10 +82,12 @@ impl HttpGateway {
             Some(Published::Full) => {
                 refused(StatusCode::TOO_MANY_REQUESTS, "too many messages wait in this session")
             }
-            Some(Published::TurnedAway | Published::NotYours) => {
+            Some(Published::TurnedAway | Published::NotEntitled) => {
                 refused(StatusCode::FORBIDDEN, "somebody else must decide this")
             }
-            Some(Published::Decided) => refused(StatusCode::CONFLICT, "this was already decided"),
+            Some(Published::AlreadyDecided) => {
+                refused(StatusCode::CONFLICT, "this was already decided")
+            }
             Some(Published::Gone) => refused(StatusCode::GONE, "this question is gone"),
         }
     }

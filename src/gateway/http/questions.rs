@@ -102,7 +102,7 @@ pub(super) fn answer_of(
 ) -> rusqlite::Result<Inbound> {
     let name = persons::name_of_account(store, account)?;
     let name = name.unwrap_or_else(|| account.sender.to_string());
-    let shown = press.and_then(|press| outbox::shown_as(store, press.delivery).transpose());
+    let shown = press.and_then(|press| outbox::platform_id(store, press.delivery).transpose());
     Ok(Inbound {
         key: "".into(),
         at: Utc::now(),
@@ -124,7 +124,7 @@ enum QuestionAnswered {
 /// Returns true if the asked person has written there since, which the loop takes for the answer.
 fn is_answered(store: &Connection, ask: &Ask, who: &SenderId) -> rusqlite::Result<bool> {
     let since = RowRange { after: ask.after, until: RowId(i64::MAX) };
-    Ok(!journal::said_by(store, &ask.at, since, Some(who))?.is_empty())
+    Ok(!journal::ready_messages(store, &ask.at, since, Some(who))?.is_empty())
 }
 
 impl HttpGateway {

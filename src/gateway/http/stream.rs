@@ -29,7 +29,7 @@ use super::state::HttpGateway;
 use super::stream_access::StreamAccess;
 use crate::bus::feed::{self, Cursor};
 use crate::channels::markup::unescaped;
-use crate::channels::web::Sign;
+use crate::channels::web::PageNotice;
 use crate::conversation::transcript;
 use crate::memory;
 use crate::replies;
@@ -113,7 +113,7 @@ struct StreamReader {
     address: Address,
     access: StreamAccess,
     cursor: Cursor,
-    signs: mpsc::Receiver<Sign>,
+    signs: mpsc::Receiver<PageNotice>,
     events: EventSubscriber,
     ready: VecDeque<Bytes>,
     /// True if there may be messages in the store after the cursor.
@@ -172,12 +172,12 @@ impl StreamReader {
         Some(())
     }
 
-    fn handle_sign(&mut self, sign: Sign) {
+    fn handle_sign(&mut self, sign: PageNotice) {
         match sign {
-            Sign::News => self.is_behind = true,
-            Sign::Elsewhere => self.push("elsewhere", &json!({})),
-            Sign::Typing => self.push("typing", &json!({})),
-            Sign::Draft(text) => {
+            PageNotice::NewMessages => self.is_behind = true,
+            PageNotice::NewElsewhere => self.push("elsewhere", &json!({})),
+            PageNotice::Typing => self.push("typing", &json!({})),
+            PageNotice::Draft(text) => {
                 let text = self.gateway.services().redactor.redact(&text).into_owned();
                 let html = html::render(&text);
                 self.push("draft", &json!({ "text": text, "html": html }));

@@ -15,13 +15,15 @@ use super::access::{bearer, is_same, shown_name};
 use super::guard::{PathParts, read_body};
 use super::refusal::HttpRefusal;
 use super::state::HttpGateway;
-use crate::channels::web::logins::{hashed, unique};
+use crate::channels::web::logins::{sha256_hex, unique};
 use crate::gateway::config::{Webhook, WebhookAction, WebhookProof};
 use crate::gateway::template::{Template, TemplatePart};
 use crate::people::{self, LOCAL, Role};
 use crate::short_text::shortened;
 use crate::store::Sync;
-use crate::tasks::schedule::{HookedAction, HookedCall, HookedOutcome, JobId, JobScope, take_call};
+use crate::tasks::schedule::{
+    JobId, JobScope, WebhookCall, WebhookCallAction, WebhookCallOutcome, accept_webhook_call,
+};
 use crate::types::message::{Address, ChatKind, Sender};
 
 /// Maximum length of the body that a model gets, in characters.
@@ -95,9 +97,9 @@ async fn accept(
     let body = String::from_utf8_lossy(&body);
     let key = match &hook.proof {
         // No signature covers the header: a call could be replayed with another key in it.
-        WebhookProof::Signature(_) => hashed(&body),
+        WebhookProof::Signature(_) => sha256_hex(&body),
         WebhookProof::Token(_) => match text_header(&headers, "idempotency-key") {
-            Some(key) => hashed(key),
+            Some(key) => sha256_hex(key),
             None => unique(),
         },
     };
@@ -171,22 +173,24 @@ async fn publish(
         let to = to.map_or_else(|| address(store, &sender, page), Ok)?;
         let (hook, known_on) = (hook_name, channel);
         let chat_kind = is_own.then_some(ChatKind::Private);
-        let call = HookedCall { hook, key, sender, known_on, to, chat_kind, action };
-        take_call(store, call, Utc::now(), zone).map(Some)
+        let call = WebhookCall { hook, key, sender, known_on, to, chat_kind, action };
+        accept_webhook_call(store, call, Utc::now(), zone).map(Some)
     };
     let refused = |status, explanation: String| Err(HttpRefusal::new(status, explanation));
     match bus.store.write("webhook", Sync::Now, take_webhook_call).await? {
         None => refused(StatusCode::FORBIDDEN, "its person no longer has access".to_owned()),
-        Some(HookedOutcome::Accepted) => {
-            bus.jobs.up();
+        Some(WebhookCallOutcome::Accepted) => {
+            bus.jobs.notify();
             Ok(StatusCode::ACCEPTED)
         }
-        Some(HookedOutcome::Repeated) => Ok(StatusCode::OK),
-        Some(HookedOutcome::Full) => refused(
+        Some(WebhookCallOutcome::Repeated) => Ok(StatusCode::OK),
+        Some(WebhookCallOutcome::Full) => refused(
             StatusCode::TOO_MANY_REQUESTS,
             "too many calls of this webhook wait; try again in a minute".to_owned(),
         ),
-        Some(HookedOutcome::Refused(explanation)) => refused(StatusCode::CONFLICT, explanation),
+        Some(WebhookCallOutcome::Refused(explanation)) => {
+            refused(StatusCode::CONFLICT, explanation)
+        }
     }
 }
 
@@ -206,22 +210,22 @@ struct HookContent<'a> {
 }
 
 impl HookContent<'_> {
-    fn action(&self, hook: &Webhook, gateway: &HttpGateway) -> HookedAction {
+    fn action(&self, hook: &Webhook, gateway: &HttpGateway) -> WebhookCallAction {
         let redactor = &gateway.services().redactor;
         match &hook.action {
             WebhookAction::Prompt(template) => {
                 let body = redactor.redact(self.body);
                 let body = shortened(body.trim(), BODY_CHARS_MAX);
                 let body = Some(body).filter(|body| !body.is_empty());
-                HookedAction::Prompt { text: self.prompt(template), body }
+                WebhookCallAction::Prompt { text: self.prompt(template), body }
             }
-            WebhookAction::Message(template) => HookedAction::Message(self.message(template)),
+            WebhookAction::Message(template) => WebhookCallAction::Message(self.message(template)),
             WebhookAction::Job(job) => {
                 let whose = match hook.person.as_str() {
                     LOCAL => JobScope::All,
                     _ => JobScope::Of(gateway.web.name().clone(), hook.person.clone()),
                 };
-                HookedAction::Run { job: JobId(*job), whose }
+                WebhookCallAction::Run { job: JobId(*job), whose }
             }
         }
     }

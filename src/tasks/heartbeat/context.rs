@@ -14,7 +14,7 @@ use crate::types::message::{Address, ChatKind};
 use crate::types::session::Plan;
 
 /// Time for which the same alert is not repeated.
-pub(super) const SAME_FOR: Duration = Duration::hours(24);
+pub(super) const REPEAT_AFTER: Duration = Duration::hours(24);
 
 /// Maximum number of jobs, and of earlier alerts, in the context.
 const LISTED_MAX: usize = 10;
@@ -32,14 +32,14 @@ pub(super) struct HeartbeatContext {
 }
 
 /// Returns the context for an address. In a group it has only what was sent there, and nothing private.
-pub(super) fn of(
+pub(super) fn read_context(
     store: &Connection,
     new: &NewHeartbeatRun,
     now: DateTime<Utc>,
 ) -> rusqlite::Result<HeartbeatContext> {
     let plan = plans::at(store, &new.to)?;
     let plan = plan.filter(Plan::is_open);
-    let sent = sent_since(store, &new.to, now - SAME_FOR, now)?;
+    let sent = sent_since(store, &new.to, now - REPEAT_AFTER, now)?;
     let sent = &sent[..sent.len().min(LISTED_MAX)];
     Ok(HeartbeatContext {
         tainted: plan.as_ref().is_some_and(|plan| plan.tainted)
@@ -63,7 +63,7 @@ fn ran(
              AND begun <= ?"
         ))?
         .query_row([Time(now)], |row| row.get(0))?;
-    let earliest = Time(now - SAME_FOR);
+    let earliest = Time(now - REPEAT_AFTER);
     let since = last.map_or(earliest, |last| last.max(earliest));
     let mut rows = store.prepare_cached(
         "SELECT r.job, r.state, j.payload FROM tasks r JOIN jobs j ON j.id = r.job

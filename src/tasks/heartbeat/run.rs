@@ -15,16 +15,16 @@ use crate::people;
 use crate::replies;
 use crate::store::{Json, LenientJson, Time};
 use crate::tasks::assignment::{self, Assignment};
-use crate::tasks::ended::{TaskOutcome, TaskState};
-use crate::tasks::heartbeat::context::{SAME_FOR, line, sent_since};
-use crate::tasks::heartbeat::watched::alert;
-use crate::tasks::later;
+use crate::tasks::deferred_report;
+use crate::tasks::heartbeat::context::{REPEAT_AFTER, line, sent_since};
+use crate::tasks::heartbeat::requests::alert;
+use crate::tasks::outcome::{TaskOutcome, TaskState};
 use crate::tasks::schedule::{FAILURES_MAX, FAILURES_TOLD};
 use crate::tasks::table::{self, Details, NewTask, RunningTask, TaskResult, TaskRow};
 use crate::types::message::{Address, Cause, ChannelName, ChatKind, Sender, SenderId};
 use crate::types::origin::{Origin, TaskId, TaskKind};
 use crate::types::session::{SessionId, Settings, TurnId};
-use crate::types::source::Parts;
+use crate::types::source::SourcedText;
 
 /// The states of heartbeat runs that ended successfully, for SQL.
 pub(super) const WORKED: &str = "'done', 'silent', 'repeated'";
@@ -103,7 +103,7 @@ pub(super) struct NewHeartbeatRun {
 pub(super) fn begin(
     store: &Connection,
     new: NewHeartbeatRun,
-    text: &Parts,
+    text: &SourcedText,
     tainted: bool,
     now: DateTime<Utc>,
 ) -> rusqlite::Result<bool> {
@@ -287,7 +287,7 @@ pub(super) fn release(store: &Connection) -> rusqlite::Result<()> {
         }
     }
     store.execute("UPDATE tasks SET held = 0 WHERE held = 1", [])?;
-    later::release(store)
+    deferred_report::release(store)
 }
 
 /// Records a message that a turn is about to send, if it is a heartbeat run's. Returns false if the same was sent there
@@ -352,7 +352,7 @@ fn was_sent(
     words: &str,
 ) -> rusqlite::Result<bool> {
     let is_same = |sent: &str| sent.split_whitespace().eq(words.split_whitespace());
-    let sent = sent_since(store, at, heartbeat_run.begun - SAME_FOR, heartbeat_run.begun)?;
+    let sent = sent_since(store, at, heartbeat_run.begun - REPEAT_AFTER, heartbeat_run.begun)?;
     Ok(sent.iter().any(|(sent, _)| is_same(sent)))
 }
 

@@ -58,7 +58,7 @@ pub(super) struct CommandFolders {
 
 impl Commands {
     /// Returns the part of the workspace that a person's commands may see and change, or the reason why they may run none.
-    pub fn may(&self, role: Role, chat_kind: ChatKind) -> Result<Audience, String> {
+    pub fn permitted_audience(&self, role: Role, chat_kind: ChatKind) -> Result<Audience, String> {
         let effective_role = match chat_kind {
             ChatKind::Private => role,
             ChatKind::Group => role.min(Role::Admin),
@@ -74,7 +74,7 @@ impl Commands {
     }
 
     /// Returns an error with the reason if no command may have these needs.
-    pub fn may_need(&self, needs: &CommandNeeds) -> Result<(), String> {
+    pub fn check_needs(&self, needs: &CommandNeeds) -> Result<(), String> {
         match needs {
             CommandNeeds::Workspace => Ok(()),
             CommandNeeds::Network if !self.network => {
@@ -162,7 +162,7 @@ pub enum CommandResult {
 }
 
 /// Returns true if the last line of a check reports that there is nothing to do: `{"wakeAgent": false}`.
-pub(super) fn lets_sleep(printed: &str) -> bool {
+pub(super) fn has_nothing_to_do(printed: &str) -> bool {
     let last = printed.lines().rev().find(|line| !line.trim().is_empty());
     let report = last.and_then(|line| serde_json::from_str::<Value>(line).ok());
     report.is_some_and(|report| report["wakeAgent"] == Value::Bool(false))

@@ -5,7 +5,7 @@ use rusqlite::Connection;
 
 use super::job::Job;
 use super::timing::Timing;
-use crate::conversation::ledger::{LOOKS_BACK, spent_on_job};
+use crate::conversation::ledger::{USAGE_PERIOD, spent_on_job};
 use crate::provider::prices::Cost;
 
 /// Maximum number of due times that are counted. The number in a month is extrapolated from them.
@@ -29,8 +29,8 @@ pub fn expected_cost(
     job: &Job,
     now: DateTime<Utc>,
 ) -> rusqlite::Result<Option<JobCost>> {
-    let spent = spent_on_job(store, job.id.0, now - LOOKS_BACK)?;
-    let Some(runs_a_month) = runs_a_month(&job.brief.timing, now) else { return Ok(None) };
+    let spent = spent_on_job(store, job.id.0, now - USAGE_PERIOD)?;
+    let Some(runs_a_month) = runs_a_month(&job.definition.timing, now) else { return Ok(None) };
     let Some(run) = spent.cost.0.checked_div(spent.runs).filter(|run| *run > 0) else {
         return Ok(None);
     };

@@ -40,26 +40,26 @@ pub fn due<'a>(jobs: impl IntoIterator<Item = &'a Job>, now: DateTime<Utc>) -> V
     let due = active.filter_map(|job| {
         let at = job.next.filter(|at| *at <= now)?;
         let is_late = now - at > LATE_AFTER;
-        let what = match (is_late, job.brief.missed) {
+        let what = match (is_late, job.definition.missed) {
             (false, _) => DueAction::Run,
             // A job that runs once was promised, and runs late.
-            (true, Missed::Skip) if job.brief.timing.recurs() => DueAction::Skip,
+            (true, Missed::Skip) if job.definition.timing.recurs() => DueAction::Skip,
             (true, _) => DueAction::RunLate,
         };
-        Some(Due { job: job.id, at, next: job.brief.timing.next_after(now), what })
+        Some(Due { job: job.id, at, next: job.definition.timing.next_after(now), what })
     });
     due.collect()
 }
 
 /// Returns the next due time of a job, computed anew after its zone has changed, or the clock was set back.
-pub fn reckoned(job: &Job, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+pub fn recomputed_due(job: &Job, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
     let next = job.next?;
     // A job that is already due stays due.
-    if next <= now || !job.brief.timing.recurs() {
+    if next <= now || !job.definition.timing.recurs() {
         return Some(next);
     }
     let last = job.last.filter(|last| *last <= now + WRONG_AFTER);
-    let usual = job.brief.timing.next_after(last.map_or(now, |last| last.max(now)));
+    let usual = job.definition.timing.next_after(last.map_or(now, |last| last.max(now)));
     match job.failures {
         0 => usual,
         // A failed job keeps its pause, unless it is longer than the failures explain: then a wrong clock set it.

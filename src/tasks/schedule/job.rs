@@ -93,7 +93,7 @@ impl JobDefinition {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Job {
     pub id: JobId,
-    pub brief: JobDefinition,
+    pub definition: JobDefinition,
     pub state: JobState,
     /// The reason why it is paused.
     pub why: Option<String>,
@@ -143,7 +143,7 @@ impl JobScope {
         match self {
             Self::All | Self::Owner(_) | Self::Of(..) => true,
             Self::OfAt(_, _, at) => {
-                let to = &job.brief.to;
+                let to = &job.definition.to;
                 (&to.channel, &to.chat) == (&at.channel, &at.chat)
             }
         }
@@ -152,14 +152,15 @@ impl JobScope {
     /// Returns true for a job of another person than the reader.
     pub(super) fn is_of_others(&self, job: &Job) -> bool {
         let is_author = |account: &PersonAccount| {
-            (&account.channel, &account.sender) == (&job.brief.known_on, &job.brief.sender.id)
+            (&account.channel, &account.sender)
+                == (&job.definition.known_on, &job.definition.sender.id)
         };
         matches!(self, Self::Owner(OtherAuthors(others)) if others.iter().any(is_author))
     }
 
     /// Returns true for a job whose text is private to another person.
     pub(super) fn hides(&self, job: &Job) -> bool {
-        job.brief.chat_kind == ChatKind::Private && self.is_of_others(job)
+        job.definition.chat_kind == ChatKind::Private && self.is_of_others(job)
     }
 
     fn params(&self) -> (Option<&ChannelName>, Option<&SenderId>) {
@@ -193,11 +194,11 @@ fn authors(store: &Connection) -> rusqlite::Result<Vec<PersonAccount>> {
 
 pub(super) fn insert(
     store: &Connection,
-    brief: &JobDefinition,
+    definition: &JobDefinition,
     next: DateTime<Utc>,
     made: DateTime<Utc>,
 ) -> rusqlite::Result<JobId> {
-    let (channel, chat, thread) = address_params(&brief.to);
+    let (channel, chat, thread) = address_params(&definition.to);
     store
         .prepare_cached(
             "INSERT INTO jobs (channel, chat, thread, known_on, chat_kind, sender, timing, payload, missed,
@@ -207,16 +208,16 @@ pub(super) fn insert(
             channel,
             chat,
             thread,
-            brief.known_on,
-            Json(&brief.chat_kind),
-            Json(&brief.sender),
-            Json(&brief.timing),
-            Json(&brief.payload),
-            Json(&brief.missed),
+            definition.known_on,
+            Json(&definition.chat_kind),
+            Json(&definition.sender),
+            Json(&definition.timing),
+            Json(&definition.payload),
+            Json(&definition.missed),
             Time(next),
             Time(made),
-            brief.tainted,
-            Json(&brief.needs)
+            definition.tainted,
+            Json(&definition.needs)
         ])?;
     Ok(JobId(store.last_insert_rowid()))
 }
@@ -229,16 +230,16 @@ pub(super) fn update(store: &Connection, job: &Job) -> rusqlite::Result<()> {
              failures = ?, tainted = ?, needs = ? WHERE id = ?",
         )?
         .execute(params![
-            Json(&job.brief.timing),
-            Json(&job.brief.payload),
-            Json(&job.brief.missed),
+            Json(&job.definition.timing),
+            Json(&job.definition.payload),
+            Json(&job.definition.missed),
             job.state,
             job.why,
             job.next.map(Time),
             job.last.map(Time),
             job.failures,
-            job.brief.tainted,
-            Json(&job.brief.needs),
+            job.definition.tainted,
+            Json(&job.definition.needs),
             job.id
         ])?;
     Ok(())
@@ -255,7 +256,7 @@ pub fn get(store: &Connection, id: JobId, whose: &JobScope) -> rusqlite::Result<
 }
 
 /// Returns a job, even if it was removed. None if it is unreadable.
-pub(super) fn even_removed(store: &Connection, id: JobId) -> rusqlite::Result<Option<Job>> {
+pub(super) fn find_even_removed(store: &Connection, id: JobId) -> rusqlite::Result<Option<Job>> {
     let found = store
         .prepare_cached(&format!("{JOBS} WHERE id = ?"))?
         .query_row([id], read_job)
@@ -264,7 +265,10 @@ pub(super) fn even_removed(store: &Connection, id: JobId) -> rusqlite::Result<Op
 }
 
 /// Returns a job that cannot be read, with the reason. None if it can be read, or does not exist.
-pub(super) fn illegible(store: &Connection, id: JobId) -> rusqlite::Result<Option<UnreadableJob>> {
+pub(super) fn find_unreadable(
+    store: &Connection,
+    id: JobId,
+) -> rusqlite::Result<Option<UnreadableJob>> {
     let found = store
         .prepare_cached(&format!("{JOBS} WHERE id = ?"))?
         .query_row([id], read_job)
@@ -298,14 +302,14 @@ pub(super) fn due_until(
         "{JOBS} INDEXED BY jobs_due
          WHERE state = 'active' AND next IS NOT NULL AND next <= ? ORDER BY next, id"
     ))?;
-    let (mut jobs, mut illegible) = (Vec::new(), Vec::new());
+    let (mut jobs, mut unread) = (Vec::new(), Vec::new());
     for row in rows.query_map([Time(now)], read_job)? {
         match row? {
             Ok(job) => jobs.push(job),
-            Err(unreadable) => illegible.push(unreadable),
+            Err(unreadable) => unread.push(unreadable),
         }
     }
-    Ok((jobs, illegible))
+    Ok((jobs, unread))
 }
 
 /// Returns jobs of an account that are due by `until`, in the order of their due times. Reads no later job.
@@ -356,7 +360,7 @@ pub(super) fn pause(store: &Connection, id: JobId, why: &str) -> rusqlite::Resul
 }
 
 /// Removes a job that cannot be read. Returns false if there is none.
-pub(super) fn remove_unread(
+pub(super) fn remove_unreadable(
     store: &Connection,
     id: JobId,
     whose: &JobScope,
@@ -413,7 +417,7 @@ fn read_job(row: &Row<'_>) -> rusqlite::Result<Result<Job, UnreadableJob>> {
 fn read_job_columns(row: &Row<'_>, id: JobId) -> rusqlite::Result<Job> {
     Ok(Job {
         id,
-        brief: JobDefinition {
+        definition: JobDefinition {
             to: read_address(row)?,
             known_on: row.get(4)?,
             chat_kind: row.get::<_, Json<_>>(5)?.0,

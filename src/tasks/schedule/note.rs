@@ -11,7 +11,7 @@ use crate::short_text::one_line;
 use crate::tasks::schedule::run::Run;
 use crate::types::message::Sender;
 use crate::types::origin::TaskKind;
-use crate::types::source::{Parts, Source};
+use crate::types::source::{Source, SourcedText};
 use crate::types::untrusted;
 
 /// Maximum length of a job's text in a note, in characters.
@@ -21,7 +21,7 @@ const ABOUT_CHARS_MAX: usize = 300;
 pub(super) const NO_MODEL: &str = "none";
 
 /// The message of a run.
-pub struct RunText<'a> {
+pub struct RunMessage<'a> {
     /// The person it was written for.
     pub sender: &'a Sender,
     /// The provider that wrote it.
@@ -34,10 +34,10 @@ pub struct RunText<'a> {
 }
 
 /// Adds a run's message to the conversation to which it was sent.
-pub fn note(store: &Connection, run: &Run, said: &RunText<'_>) -> rusqlite::Result<()> {
-    let RunText { sender, provider, words, tainted, at } = *said;
-    let brief = &run.job.brief;
-    let session = sessions::open_or_begin(store, &brief.to, brief.chat_kind)?;
+pub fn note(store: &Connection, run: &Run, said: &RunMessage<'_>) -> rusqlite::Result<()> {
+    let RunMessage { sender, provider, words, tainted, at } = *said;
+    let definition = &run.job.definition;
+    let session = sessions::open_or_begin(store, &definition.to, definition.chat_kind)?;
     let input = input(run, tainted);
     let apart = tainted.then(|| untrusted_result(run, at, words));
     let note = Note { sender, provider, input, said: sessions::shortened(words) };
@@ -48,22 +48,22 @@ pub fn note(store: &Connection, run: &Run, said: &RunText<'_>) -> rusqlite::Resu
 }
 
 /// Adds the output of a run's command to the conversation: as data of any author, not as the model's own text.
-pub(super) fn note_printed(
+pub(super) fn note_output(
     store: &Connection,
     run: &Run,
     printed: &str,
     tainted: bool,
     at: DateTime<Tz>,
 ) -> rusqlite::Result<()> {
-    let brief = &run.job.brief;
-    let session = sessions::open_or_begin(store, &brief.to, brief.chat_kind)?;
+    let definition = &run.job.definition;
+    let session = sessions::open_or_begin(store, &definition.to, definition.chat_kind)?;
     let apart = tainted.then(|| untrusted_result(run, at, printed));
     let mut input = input(run, tainted);
     input.push_program("\n");
     let printed = untrusted::wrap(&sessions::shortened(printed));
     input.push(Source::Command { read_others: tainted }, printed);
     let said = replies::JOB_PRINTED.to_owned();
-    let note = Note { sender: &brief.sender, provider: NO_MODEL, input, said };
+    let note = Note { sender: &definition.sender, provider: NO_MODEL, input, said };
     match apart {
         Some(result) => delivered::note(store, session, &note, &result),
         None => sessions::note(store, session, &note),
@@ -73,14 +73,14 @@ pub(super) fn note_printed(
 /// The result of a run, as it is kept apart. Its name has the job's text if that is trusted.
 fn untrusted_result<'a>(run: &Run, at: DateTime<Tz>, text: &'a str) -> UntrustedResult<'a> {
     let id = run.job.id;
-    let mut name = Parts::of(Source::Program, format!("job {id}"));
-    if !run.job.brief.tainted {
+    let mut name = SourcedText::of(Source::Program, format!("job {id}"));
+    if !run.job.definition.tainted {
         name.push(source(run, false), format!(" (“{}”)", about(run)));
     }
     UntrustedResult { name, at, input: input(run, true), text }
 }
 
-fn input(run: &Run, tainted: bool) -> Parts {
+fn input(run: &Run, tainted: bool) -> SourcedText {
     let read = match tainted {
         true => format!(" Whoever worked on it {}.", untrusted::HAS_READ),
         false => String::new(),
@@ -89,7 +89,7 @@ fn input(run: &Run, tainted: bool) -> Parts {
     let input = format!(
         "[Job {id} (“{about}”) was due; what came of it was sent here as it stands below.{read}]"
     );
-    Parts::of(source(run, tainted), input)
+    SourcedText::of(source(run, tainted), input)
 }
 
 fn source(run: &Run, read_others: bool) -> Source {
@@ -98,6 +98,6 @@ fn source(run: &Run, read_others: bool) -> Source {
 
 /// The job's text on one line, in which no line of the program's can be hidden.
 fn about(run: &Run) -> String {
-    let about = run.job.brief.payload.text().chars().filter(|sign| !"[]".contains(*sign));
+    let about = run.job.definition.payload.text().chars().filter(|sign| !"[]".contains(*sign));
     one_line(&about.take(ABOUT_CHARS_MAX).collect::<String>())
 }

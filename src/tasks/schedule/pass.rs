@@ -12,15 +12,15 @@ use rusqlite::Connection;
 use crate::bus::outbox;
 use crate::people::{self, People, Role};
 use crate::replies;
-use crate::store::apart;
-use crate::tasks::ended::TaskOutcome;
+use crate::store::in_savepoint;
+use crate::tasks::outcome::TaskOutcome;
 use crate::tasks::schedule::command::Commands;
-use crate::tasks::schedule::doing;
 use crate::tasks::schedule::due::{self, Due, DueAction};
 use crate::tasks::schedule::job::{self, Job, JobId, JobState, UnreadableJob};
 use crate::tasks::schedule::payload::Payload;
 use crate::tasks::schedule::run::{self, AT_ONCE_MAX, Run, WorkingJob};
-use crate::tasks::schedule::settling::{settle, settle_unread};
+use crate::tasks::schedule::settling::{settle, settle_unreadable};
+use crate::tasks::schedule::work;
 use crate::types::message::ChannelName;
 
 /// The result of a pass.
@@ -91,7 +91,7 @@ pub struct PassInputs {
 /// The due jobs.
 struct DueJobs {
     jobs: Vec<Job>,
-    illegible: Vec<UnreadableJob>,
+    unreadable: Vec<UnreadableJob>,
     /// The earliest end of quiet hours for which other jobs wait.
     quiet_until: Option<DateTime<Utc>>,
 }
@@ -99,8 +99,8 @@ struct DueJobs {
 impl PassInputs {
     /// Returns the due jobs whose channels exist, and those that cannot be read.
     fn due(&self, store: &Connection, now: DateTime<Utc>) -> rusqlite::Result<DueJobs> {
-        let (all, illegible) = job::due_until(store, now)?;
-        let mut due = DueJobs { jobs: Vec::new(), illegible, quiet_until: None };
+        let (all, unreadable) = job::due_until(store, now)?;
+        let mut due = DueJobs { jobs: Vec::new(), unreadable, quiet_until: None };
         for job in all.into_iter().filter(|job| self.serves(job)) {
             match self.personas.terms(store, &job, now)?.quiet_until {
                 None => due.jobs.push(job),
@@ -113,7 +113,7 @@ impl PassInputs {
     /// Returns true if this daemon has a job's channels.
     pub(super) fn serves(&self, job: &Job) -> bool {
         let is_here = |name: &ChannelName| self.channels.contains(name);
-        is_here(&job.brief.to.channel) && is_here(&job.brief.known_on)
+        is_here(&job.definition.to.channel) && is_here(&job.definition.known_on)
     }
 }
 
@@ -123,7 +123,7 @@ fn earlier(one: Option<DateTime<Utc>>, other: Option<DateTime<Utc>>) -> Option<D
 
 /// Returns true if a due job can begin while these are working. It is checked again when one of them ends.
 fn may_begin(job: &Job, working: &[WorkingJob]) -> bool {
-    let needs_slot = !matches!(job.brief.payload, Payload::Message(_));
+    let needs_slot = !matches!(job.definition.payload, Payload::Message(_));
     let slots_taken = working.iter().filter(|run| run.counts).count();
     working.iter().all(|run| run.job != job.id) && (!needs_slot || slots_taken < AT_ONCE_MAX)
 }
@@ -134,13 +134,13 @@ pub(super) fn look(
     now: DateTime<Utc>,
     inputs: &PassInputs,
 ) -> rusqlite::Result<PassResult> {
-    let DueJobs { jobs, illegible, quiet_until } = inputs.due(store, now)?;
+    let DueJobs { jobs, unreadable, quiet_until } = inputs.due(store, now)?;
     let due = due::due(&jobs, now);
     let working = run::working(store, &inputs.channels)?;
     let can_begin =
         |due: &Due| jobs.iter().any(|job| job.id == due.job && may_begin(job, &working));
-    let needs = !illegible.is_empty()
-        || (!working.is_empty() && !run::unread(store)?.is_empty())
+    let needs = !unreadable.is_empty()
+        || (!working.is_empty() && !run::list_unreadable(store)?.is_empty())
         || due.iter().any(can_begin)
         || (!working.is_empty() && !run::stray(store)?.is_empty());
     let wake = earlier(job::next_due(store, now, &inputs.channels)?, quiet_until);
@@ -154,15 +154,15 @@ pub fn pass(
     inputs: &PassInputs,
 ) -> rusqlite::Result<PassResult> {
     for (run, ended) in run::stray(store)? {
-        let settled = apart(store, || settle(store, &run, ended, None, now))?;
+        let settled = in_savepoint(store, || settle(store, &run, ended, None, now))?;
         settled.or_else(|why| give_up(store, run.job.id, &why, now))?;
     }
-    let DueJobs { jobs, mut illegible, quiet_until } = inputs.due(store, now)?;
-    let unread = run::unread(store)?.into_iter();
+    let DueJobs { jobs, mut unreadable, quiet_until } = inputs.due(store, now)?;
+    let unread = run::list_unreadable(store)?.into_iter();
     let others: Vec<_> =
-        unread.filter(|job| illegible.iter().all(|known| known.id != job.id)).collect();
-    illegible.extend(others);
-    for UnreadableJob { id, why } in illegible {
+        unread.filter(|job| unreadable.iter().all(|known| known.id != job.id)).collect();
+    unreadable.extend(others);
+    for UnreadableJob { id, why } in unreadable {
         give_up(store, id, &why, now)?;
     }
     let due = due::due(&jobs, now);
@@ -173,11 +173,11 @@ pub fn pass(
         if !may_begin(job, &working) {
             continue;
         }
-        match apart(store, || claim(store, job, &due, now, inputs))? {
+        match in_savepoint(store, || claim(store, job, &due, now, inputs))? {
             Ok(false) => {}
             Ok(true) => {
                 claimed += 1;
-                if run::of_job(store, job.id)?.is_some() {
+                if run::find_job_run(store, job.id)?.is_some() {
                     working.push(WorkingJob { job: job.id, counts: true });
                 }
             }
@@ -191,7 +191,7 @@ pub fn pass(
 /// Pauses a job that cannot be read or saved, and notifies the owner.
 fn give_up(store: &Connection, id: JobId, why: &str, now: DateTime<Utc>) -> rusqlite::Result<()> {
     tracing::error!(job = %id, why, "Paused a job that cannot be read or saved");
-    settle_unread(store, id, why, now)?;
+    settle_unreadable(store, id, why, now)?;
     if job::pause(store, id, replies::JOB_BREAKS)?
         && let Some(owner) = people::owner_place(store)?
     {
@@ -209,22 +209,22 @@ fn claim(
     now: DateTime<Utc>,
     inputs: &PassInputs,
 ) -> rusqlite::Result<bool> {
-    let (brief, about) = (&job.brief, job.brief.payload.text());
-    let role = inputs.people.role_of(store, &brief.known_on, &brief.sender.id)?;
+    let (definition, about) = (&job.definition, job.definition.payload.text());
+    let role = inputs.people.role_of(store, &definition.known_on, &definition.sender.id)?;
     let Some(role) = role.filter(|role| *role >= Role::User) else {
-        let notice = replies::job_of_nobody(job.id, about, &brief.sender);
+        let notice = replies::job_of_nobody(job.id, about, &definition.sender);
         disown(store, job, replies::JOB_OF_NOBODY, &notice)?;
         return Ok(false);
     };
-    if brief.payload.command().is_some() {
+    if definition.payload.command().is_some() {
         let permission = match &inputs.commands {
             None => Err(replies::COMMANDS_NOT_OFFERED.to_owned()),
             Some(_) if !inputs.personas.terms(store, job, now)?.may_command => {
                 Err(replies::COMMANDS_NOT_OF_PERSONA.to_owned())
             }
-            Some(commands) => {
-                commands.may(role, brief.chat_kind).and_then(|_| commands.may_need(&brief.needs))
-            }
+            Some(commands) => commands
+                .permitted_audience(role, definition.chat_kind)
+                .and_then(|_| commands.check_needs(&definition.needs)),
         };
         if let Err(why) = permission {
             let notice = replies::job_may_not_command(job.id, about, &why);
@@ -257,7 +257,7 @@ fn begin(
     let run = Run { id, job, due: due.at, late, row: None, turn: None, is_here: false };
     match due.what {
         DueAction::Skip => settle(store, &run, TaskOutcome::Skipped, None, now)?,
-        DueAction::Run | DueAction::RunLate => doing::begin(store, &run, now, zone)?,
+        DueAction::Run | DueAction::RunLate => work::begin(store, &run, now, zone)?,
     }
     Ok(true)
 }
@@ -274,7 +274,7 @@ fn disown(store: &Connection, job: &Job, why: &str, words: &str) -> rusqlite::Re
 /// Returns the jobs whose stored due time differs from a new computation, with the new one.
 fn jobs_to_update(store: &Connection, now: DateTime<Utc>) -> rusqlite::Result<Vec<Job>> {
     let jobs = job::active(store)?.0.into_iter();
-    let reckoned = jobs.map(|job| (due::reckoned(&job, now), job));
+    let reckoned = jobs.map(|job| (due::recomputed_due(&job, now), job));
     let changed = reckoned.filter(|(next, job)| *next != job.next);
     Ok(changed.map(|(next, job)| Job { next, ..job }).collect())
 }
@@ -284,6 +284,6 @@ pub(super) fn is_out(store: &Connection, now: DateTime<Utc>) -> rusqlite::Result
 }
 
 /// Computes all due times anew, after the clock was set back.
-pub fn reckon_all(store: &Connection, now: DateTime<Utc>) -> rusqlite::Result<()> {
+pub fn recompute_due_times(store: &Connection, now: DateTime<Utc>) -> rusqlite::Result<()> {
     jobs_to_update(store, now)?.iter().try_for_each(|job| job::update(store, job))
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::tasks::schedule::unasked::UnaskedCalls;
+use crate::tasks::schedule::preapproved_calls::PreapprovedCalls;
 
 /// The work of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,8 +19,8 @@ pub enum Payload {
         /// The call of a webhook that the model works on.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         webhook: Option<WebhookBody>,
-        #[serde(default, skip_serializing_if = "UnaskedCalls::is_none")]
-        unasked: UnaskedCalls,
+        #[serde(default, skip_serializing_if = "PreapprovedCalls::is_none")]
+        unasked: PreapprovedCalls,
     },
     /// A command is run, and its output is sent.
     Command(String),
@@ -41,7 +41,7 @@ impl Payload {
     }
 
     /// Returns the calls that its runs may make unasked, if any.
-    pub fn unasked(&self) -> Option<&UnaskedCalls> {
+    pub fn unasked(&self) -> Option<&PreapprovedCalls> {
         match self {
             Self::Prompt { unasked, .. } => Some(unasked).filter(|unasked| !unasked.is_none()),
             Self::Message(_) | Self::Command(_) => None,

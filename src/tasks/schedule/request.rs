@@ -11,11 +11,11 @@ use crate::people::{People, Role};
 use crate::replies;
 use crate::tasks::schedule::job::{JobDefinition, JobId, JobScope, Missed};
 use crate::tasks::schedule::needs::CommandNeeds;
-use crate::tasks::schedule::order::{JobChange, JobOrder};
+use crate::tasks::schedule::operation::{JobChange, JobOperation};
 use crate::tasks::schedule::payload::{JobConversation, Payload};
-use crate::tasks::schedule::reading;
+use crate::tasks::schedule::preapproved_calls::PreapprovedCalls;
+use crate::tasks::schedule::time_parser;
 use crate::tasks::schedule::timing::Timing;
-use crate::tasks::schedule::unasked::UnaskedCalls;
 use crate::types::job_verb::JobVerb;
 use crate::types::message::{Address, ChannelName, ChatKind, Sender};
 
@@ -159,9 +159,9 @@ impl JobRequest {
         asker: JobRequester,
         now: DateTime<Utc>,
         zone: Tz,
-    ) -> Result<JobOrder, String> {
+    ) -> Result<JobOperation, String> {
         let needs = self.needs()?;
-        let unasked = UnaskedCalls::parse(&self.allow)?;
+        let unasked = PreapprovedCalls::parse(&self.allow)?;
         let Self { action, id, when, text, kind, missed, check, .. } = self;
         let id = || id.map(JobId).ok_or_else(|| replies::WHICH_JOB.to_owned());
         let when = when.trim();
@@ -183,7 +183,7 @@ impl JobRequest {
                 }
                 let missed = missed.unwrap_or_default();
                 let JobRequester { to, known_on, chat_kind, sender, tainted } = asker;
-                let brief = JobDefinition {
+                let definition = JobDefinition {
                     to,
                     known_on,
                     chat_kind,
@@ -194,21 +194,21 @@ impl JobRequest {
                     missed,
                     tainted,
                 };
-                JobOrder::Add(Box::new(brief))
+                JobOperation::Add(Box::new(definition))
             }
-            JobVerb::List => JobOrder::List,
-            JobVerb::Show => JobOrder::Show(id()?),
+            JobVerb::List => JobOperation::List,
+            JobVerb::Show => JobOperation::Show(id()?),
             JobVerb::Edit => {
                 let tainted = asker.tainted;
                 let change =
                     JobChange { timing, text, kind, missed, check, needs, unasked, tainted };
-                JobOrder::Edit(id()?, change)
+                JobOperation::Edit(id()?, change)
             }
-            JobVerb::Pause => JobOrder::Pause(id()?),
-            JobVerb::Resume => JobOrder::Resume(id()?),
-            JobVerb::Remove => JobOrder::Remove(id()?),
-            JobVerb::Run => JobOrder::Run(id()?),
-            JobVerb::History => JobOrder::History(id()?),
+            JobVerb::Pause => JobOperation::Pause(id()?),
+            JobVerb::Resume => JobOperation::Resume(id()?),
+            JobVerb::Remove => JobOperation::Remove(id()?),
+            JobVerb::Run => JobOperation::Run(id()?),
+            JobVerb::History => JobOperation::History(id()?),
         })
     }
 }
@@ -218,7 +218,7 @@ pub(super) fn payload(
     kind: JobRequestKind,
     text: String,
     check: Option<String>,
-    unasked: UnaskedCalls,
+    unasked: PreapprovedCalls,
 ) -> Result<Payload, String> {
     let check = check.filter(|check| !check.is_empty());
     if text.contains('\0') || check.as_ref().is_some_and(|check| check.contains('\0')) {
@@ -280,7 +280,7 @@ fn parse_when(text: &str, now: DateTime<Utc>, zone: Tz) -> Result<Timing, String
     let (text, zone) = match text.rsplit_once(' ') {
         Some((before, last)) if last.contains('/') || last.eq_ignore_ascii_case("utc") => {
             // A step in a cron line has a slash as well.
-            match reading::zone(last) {
+            match time_parser::zone(last) {
                 Ok(zone) => (before.trim(), zone),
                 Err(words) if last.starts_with(char::is_alphabetic) => return Err(words),
                 Err(_) => (text, zone),
@@ -290,15 +290,15 @@ fn parse_when(text: &str, now: DateTime<Utc>, zone: Tz) -> Result<Timing, String
     };
     let lower = text.to_lowercase();
     if lower.starts_with("every ") {
-        return reading::every(text, now);
+        return time_parser::every(text, now);
     }
     let line = match lower.strip_prefix("cron") {
         Some(_) => Some(text[4..].trim_start_matches([':', ' '])),
         None => looks_like_cron(text).then_some(text),
     };
     match line {
-        Some(line) => reading::cron(line, now, zone),
-        None => reading::at(text, now, zone),
+        Some(line) => time_parser::cron(line, now, zone),
+        None => time_parser::at(text, now, zone),
     }
 }
 

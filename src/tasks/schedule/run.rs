@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::bus::journal::{self, InboundOutcome, RowId};
 use crate::conversation::transcript;
 use crate::store::{LenientJson, Time, slice};
-use crate::tasks::ended::TaskOutcome;
+use crate::tasks::outcome::TaskOutcome;
 use crate::tasks::schedule::job::{self, Job, JobId, UnreadableJob};
 use crate::tasks::table::{self, Details, NewTask, RunningTask, TaskRow};
 use crate::types::message::{Address, ChannelName, SenderId};
@@ -44,7 +44,7 @@ pub struct Run {
 impl Run {
     /// Returns the origin of its turn, in a session of its own.
     pub fn origin(&self) -> Origin {
-        self.job.id.task().origin(&self.job.brief.known_on)
+        self.job.id.task().origin(&self.job.definition.known_on)
     }
 }
 
@@ -91,7 +91,7 @@ pub(super) fn claim(
     now: DateTime<Utc>,
 ) -> rusqlite::Result<Option<TaskRow>> {
     let details = RunDetails { late, began: None };
-    let (number, to) = (job.id.0, &job.brief.to);
+    let (number, to) = (job.id.0, &job.definition.to);
     let new = NewTask { number, due: Some(due), session: None, to, begun: now, details };
     let Some(id) = table::begin(store, &new)? else { return Ok(None) };
     store
@@ -104,12 +104,12 @@ pub(super) fn claim(
 }
 
 /// Returns the run on which a turn works.
-pub fn of_turn(store: &Connection, turn: TurnId) -> rusqlite::Result<Option<Run>> {
+pub fn find_turn_run(store: &Connection, turn: TurnId) -> rusqlite::Result<Option<Run>> {
     table::running_in(store, turn)?.map_or(Ok(None), |task| with_job(store, task))
 }
 
 /// Returns the running run of a job.
-pub fn of_job(store: &Connection, job: JobId) -> rusqlite::Result<Option<Run>> {
+pub fn find_job_run(store: &Connection, job: JobId) -> rusqlite::Result<Option<Run>> {
     table::running_number(store, job.0)?.map_or(Ok(None), |task| with_job(store, task))
 }
 
@@ -117,12 +117,12 @@ fn with_job(store: &Connection, task: RunningTask<RunDetails>) -> rusqlite::Resu
     let RunningTask { id, number, due, session, begun, row, turn, details, .. } = task;
     let (due, late) = (due.unwrap_or(begun), details.late);
     let is_here = row.is_some() && session.is_none();
-    let job = job::even_removed(store, JobId(number))?;
+    let job = job::find_even_removed(store, JobId(number))?;
     Ok(job.map(|job| Run { id, job, due, late, row, turn, is_here }))
 }
 
 /// Stores that the command of a run begins. Returns false if it has begun before, or the run has ended.
-pub fn command_begins(
+pub fn begin_command(
     store: &Connection,
     run: TaskRow,
     now: DateTime<Utc>,
@@ -143,7 +143,7 @@ pub struct CommandRun {
 }
 
 /// Returns the runs whose commands have not ended.
-pub fn commanded(store: &Connection) -> rusqlite::Result<Vec<CommandRun>> {
+pub fn list_command_runs(store: &Connection) -> rusqlite::Result<Vec<CommandRun>> {
     let mut runs = Vec::new();
     let tasks = table::running::<RunDetails>(store)?.into_iter();
     for task in tasks.filter(|task| task.row.is_none()) {
@@ -185,10 +185,10 @@ pub(super) struct WorkingJob {
 
 /// Returns the unreadable jobs that have running runs. No other function finds such a run, which would count for
 /// [`AT_ONCE_MAX`] forever.
-pub(super) fn unread(store: &Connection) -> rusqlite::Result<Vec<UnreadableJob>> {
+pub(super) fn list_unreadable(store: &Connection) -> rusqlite::Result<Vec<UnreadableJob>> {
     let mut jobs = Vec::new();
     for task in table::running::<RunDetails>(store)? {
-        jobs.extend(job::illegible(store, JobId(task.number))?);
+        jobs.extend(job::find_unreadable(store, JobId(task.number))?);
     }
     Ok(jobs)
 }
@@ -223,8 +223,10 @@ pub fn running_for(
     let mut runs = Vec::new();
     for task in table::running::<RunDetails>(store)? {
         runs.extend(with_job(store, task)?.filter(|run| {
-            let brief = &run.job.brief;
-            !run.is_here && brief.to == *at && whose.is_none_or(|whose| brief.sender.id == *whose)
+            let definition = &run.job.definition;
+            !run.is_here
+                && definition.to == *at
+                && whose.is_none_or(|whose| definition.sender.id == *whose)
         }));
     }
     Ok(runs)

@@ -13,12 +13,12 @@ use crate::memory::{audience, file_scope};
 use crate::people::folders::folder_owner;
 use crate::replies;
 use crate::store::{StoreError, Sync};
-use crate::tasks::ended::TaskOutcome;
+use crate::tasks::outcome::TaskOutcome;
 use crate::tasks::schedule::command::{CommandResult, JobCommand};
-use crate::tasks::schedule::doing::command_ends;
-use crate::tasks::schedule::run::{CommandRun, Run, command_begins, commanded};
+use crate::tasks::schedule::run::{CommandRun, Run, begin_command, list_command_runs};
 use crate::tasks::schedule::settling::settle;
 use crate::tasks::schedule::state_folders::{folders_of, remove_orphans};
+use crate::tasks::schedule::work::end_command;
 use crate::tasks::schedule::{STORE_PAUSE, Scheduler};
 use crate::tasks::table::TaskRow;
 use crate::trust::instruction_watch::InstructionEditor;
@@ -42,7 +42,7 @@ impl RunningCommands {
         now: DateTime<Utc>,
     ) -> Result<(), StoreError> {
         let store = &scheduler.services.bus.store;
-        let commands = store.read(commanded).await?;
+        let commands = store.read(list_command_runs).await?;
         self.of.retain(|id, task| {
             let is_running = commands.iter().any(|command| command.run.id == *id);
             if !is_running {
@@ -107,7 +107,7 @@ async fn work(scheduler: Scheduler, run: Run) {
     for _ in 0..TRIES_MAX {
         let (run, result) = (run.clone(), result.clone());
         let (now, zone) = (scheduler.clock.now(), scheduler.inputs.zone);
-        let record_end = move |store: &Connection| command_ends(store, &run, result, now, zone);
+        let record_end = move |store: &Connection| end_command(store, &run, result, now, zone);
         match scheduler.services.bus.store.write("command ends", Sync::Now, record_end).await {
             Ok(()) => return,
             Err(error) => {
@@ -129,7 +129,7 @@ async fn watched(scheduler: &Scheduler, run: &Run) -> Result<Option<CommandResul
     };
     drop(watch);
     // The watcher tries again later, but the result of the command would be lost if it were not stored now.
-    if let Err(error) = scheduler.instruction_watcher.look().await {
+    if let Err(error) = scheduler.instruction_watcher.report_changes().await {
         tracing::error!(%error, "Cannot check the changes of a job's command");
     }
     Ok(result)
@@ -137,17 +137,18 @@ async fn watched(scheduler: &Scheduler, run: &Run) -> Result<Option<CommandResul
 
 /// Returns the actor to whom changes of instructions by the command are attributed.
 async fn actor(scheduler: &Scheduler, run: &Run) -> Result<InstructionEditor, StoreError> {
-    let (brief, people) = (run.job.brief.clone(), scheduler.inputs.people.clone());
-    let role_of =
-        move |store: &Connection| people.role_of(store, &brief.known_on, &brief.sender.id);
+    let (definition, people) = (run.job.definition.clone(), scheduler.inputs.people.clone());
+    let role_of = move |store: &Connection| {
+        people.role_of(store, &definition.known_on, &definition.sender.id)
+    };
     let role = scheduler.services.bus.store.read(role_of).await?;
-    let brief = &run.job.brief;
-    let sees = role.map(|role| audience(role, brief.chat_kind));
+    let definition = &run.job.definition;
+    let sees = role.map(|role| audience(role, definition.chat_kind));
     Ok(InstructionEditor {
         tool: replies::command_of_job(run.job.id),
-        at: brief.to.clone(),
-        chat_kind: brief.chat_kind,
-        who: brief.sender.clone(),
+        at: definition.to.clone(),
+        chat_kind: definition.chat_kind,
+        who: definition.sender.clone(),
         is_owner: sees == Some(Audience::Owner),
     })
 }
@@ -158,21 +159,21 @@ async fn begin(
     scheduler: &Scheduler,
     run: &Run,
 ) -> Result<Option<Result<FileScope, String>>, StoreError> {
-    let (id, now, brief) = (run.id, scheduler.clock.now(), run.job.brief.clone());
+    let (id, now, definition) = (run.id, scheduler.clock.now(), run.job.definition.clone());
     let (people, commands) = (scheduler.inputs.people.clone(), scheduler.inputs.commands.clone());
     let begins = move |store: &Connection| {
-        if !command_begins(store, id, now)? {
+        if !begin_command(store, id, now)? {
             return Ok(None);
         }
-        let role = people.role_of(store, &brief.known_on, &brief.sender.id)?;
-        let owner = folder_owner(store, &brief.known_on, &brief.sender.id)?;
+        let role = people.role_of(store, &definition.known_on, &definition.sender.id)?;
+        let owner = folder_owner(store, &definition.known_on, &definition.sender.id)?;
         Ok(Some(match (commands, role) {
             (None, _) => Err(replies::COMMANDS_NOT_OFFERED.to_owned()),
             (Some(_), None) => Err(replies::JOB_OF_NOBODY.to_owned()),
             (Some(commands), Some(role)) => commands
-                .may(role, brief.chat_kind)
-                .and_then(|_| commands.may_need(&brief.needs))
-                .map(|()| file_scope(role, brief.chat_kind, &brief.to, &owner)),
+                .permitted_audience(role, definition.chat_kind)
+                .and_then(|_| commands.check_needs(&definition.needs))
+                .map(|()| file_scope(role, definition.chat_kind, &definition.to, &owner)),
         }))
     };
     scheduler.services.bus.store.write("command begins", Sync::Now, begins).await
@@ -180,11 +181,11 @@ async fn begin(
 
 async fn carry_out(scheduler: &Scheduler, run: &Run, scope: FileScope) -> CommandResult {
     let (Some(commands), Some(command)) =
-        (&scheduler.inputs.commands, run.job.brief.payload.command())
+        (&scheduler.inputs.commands, run.job.definition.payload.command())
     else {
         return CommandResult::Failed(replies::COMMANDS_NOT_OFFERED.to_owned());
     };
-    let command = JobCommand { command, needs: &run.job.brief.needs };
+    let command = JobCommand { command, needs: &run.job.definition.needs };
     let (job, needs, file_scope) = (run.job.id, command.needs.clone(), scope.clone());
     let state_bytes_max = commands.sandbox.bounds.disk;
     let workspace = &scheduler.services.workspace;

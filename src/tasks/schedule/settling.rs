@@ -8,7 +8,7 @@ use crate::people;
 use crate::replies;
 use crate::short_text::first_chars;
 use crate::store::Time;
-use crate::tasks::ended::TaskOutcome;
+use crate::tasks::outcome::TaskOutcome;
 use crate::tasks::schedule::due::after_failures;
 use crate::tasks::schedule::job::{self, Job, JobId, JobState};
 use crate::tasks::schedule::run::Run;
@@ -39,7 +39,7 @@ pub fn settle(
         return Ok(());
     }
     // The job may have been changed since the run began.
-    let Some(mut job) = job::even_removed(store, run.job.id)? else { return Ok(()) };
+    let Some(mut job) = job::find_even_removed(store, run.job.id)? else { return Ok(()) };
     let reason = words.unwrap_or_default();
     match ended {
         TaskOutcome::Done | TaskOutcome::Silent | TaskOutcome::Repeated => job.failures = 0,
@@ -55,7 +55,7 @@ pub fn settle(
 }
 
 /// Settles the runs of a job that cannot be read.
-pub(super) fn settle_unread(
+pub(super) fn settle_unreadable(
     store: &Connection,
     job: JobId,
     why: &str,
@@ -77,9 +77,9 @@ fn handle_failure(
     now: DateTime<Utc>,
 ) -> rusqlite::Result<()> {
     job.failures += 1;
-    let to = job.brief.to.clone();
+    let to = job.definition.to.clone();
     let owner = people::owner_place(store)?.unwrap_or_else(|| to.clone());
-    let (id, about) = (job.id.0, job.brief.payload.text());
+    let (id, about) = (job.id.0, job.definition.payload.text());
     let Some(next) = job.next else {
         // A job that runs once is not retried, because its work could be done twice.
         outbox::put(store, &to, None, &replies::job_failed(id, about, reason))?;
@@ -99,7 +99,7 @@ fn handle_failure(
         }
         _ if ended == TaskOutcome::Interrupted => {
             // Its person gets a notice in private; in a group, the owner gets it instead.
-            let to = if job.brief.chat_kind == ChatKind::Private { to } else { owner };
+            let to = if job.definition.chat_kind == ChatKind::Private { to } else { owner };
             outbox::put(store, &to, None, &replies::job_interrupted(id, about))?;
         }
         _ => {}

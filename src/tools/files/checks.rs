@@ -17,10 +17,11 @@ pub(in crate::tools) fn check_read(
     path: &WorkspacePath,
     place: &CallPlace<'_>,
 ) -> Result<(), String> {
-    let came_here = |path: &WorkspacePath| place.came_here.iter().any(|own| own == path.as_str());
+    let arrived_here =
+        |path: &WorkspacePath| place.arrived_here.iter().any(|own| own == path.as_str());
     match place.reached(path) {
         // What arrived here can be read, wherever it lies.
-        Err(FileError::Private(path)) if came_here(&path) => Ok(()),
+        Err(FileError::Private(path)) if arrived_here(&path) => Ok(()),
         reached => reached.map(drop).map_err(|error| sentence(&error)),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::size_words;
+use super::format_size;
 use crate::short_text::escaped_path;
 use crate::tools::{ToolError, ToolOutput, cut};
 use crate::types::source::Source;
@@ -31,6 +31,9 @@ pub(super) fn list(
         Some(path) => Some(workspace.open_folder_for(path, scope)?),
         None => Some(workspace.open_folder(None)?),
     };
+    // A link may have led to another folder.
+    let opened = folder.as_ref().and_then(OpenedFolder::path);
+    let path = opened.cloned().or(path);
     let is_untrusted = path.as_ref().is_some_and(WorkspacePath::is_of_others);
     let mut listing = ShownListing { scope, is_untrusted, lines: Vec::new(), cut: false };
     if let Some(folder) = folder {
@@ -88,7 +91,7 @@ impl ShownListing<'_> {
                     closed_suffix(count)
                 }
                 EntryKind::Folder => "/".to_owned(),
-                EntryKind::File(size) => format!(" ({})", size_words(size)),
+                EntryKind::File(size) => format!(" ({})", format_size(size)),
                 EntryKind::Link => " (link)".to_owned(),
                 EntryKind::Special => " (not a regular file)".to_owned(),
             };

@@ -12,12 +12,12 @@ const EACH_SECOND: f64 = 20.0;
 /// Bytes that cost as much as one more message.
 const BYTES_EACH: usize = 16 * 1024;
 
-pub(super) struct UnaskedBudget {
+pub(super) struct UnsolicitedBudget {
     left: f64,
     at: Instant,
 }
 
-impl UnaskedBudget {
+impl UnsolicitedBudget {
     pub(super) fn new() -> Self {
         Self { left: BURST, at: Instant::now() }
     }

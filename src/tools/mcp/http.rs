@@ -19,7 +19,7 @@ use tokio::time::{Instant, timeout_at};
 use url::Url;
 
 use super::RESULT_BYTES_MAX;
-use super::flood::UnaskedBudget;
+use super::flood::UnsolicitedBudget;
 use super::stdio::too_large;
 use crate::http::{self, BodyEnd, ReadBody};
 use crate::secret::Secret;
@@ -46,7 +46,7 @@ pub(super) struct Http {
     client: Client,
     time_max: Duration,
     /// Counts the events of all streams together. Locked only to count.
-    unasked: Arc<Mutex<UnaskedBudget>>,
+    unasked: Arc<Mutex<UnsolicitedBudget>>,
 }
 
 impl Http {
@@ -68,7 +68,7 @@ impl Http {
             .user_agent(concat!("peacrab/", env!("CARGO_PKG_VERSION")))
             .tcp_keepalive(KEEPALIVE);
         let client = builder.build().context("cannot make an HTTP client")?;
-        let unasked = Arc::new(Mutex::new(UnaskedBudget::new()));
+        let unasked = Arc::new(Mutex::new(UnsolicitedBudget::new()));
         Ok(Self { client, time_max: call_time_max + SLACK, unasked })
     }
 
@@ -125,7 +125,7 @@ fn events(
     response: Response,
     until: Option<Instant>,
     request: Option<RequestId>,
-    unasked: &Arc<Mutex<UnaskedBudget>>,
+    unasked: &Arc<Mutex<UnsolicitedBudget>>,
 ) -> McpEvents {
     let unasked = Arc::clone(unasked);
     let state = (response, 0_usize, [b'\n'; 2], request, false);

@@ -12,7 +12,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{ChildStdin, ChildStdout};
 
 use super::RESULT_BYTES_MAX;
-use super::flood::UnaskedBudget;
+use super::flood::UnsolicitedBudget;
 use super::process::Pipes;
 
 /// Bytes at each end of an oversized message in which its id is searched.
@@ -29,7 +29,7 @@ pub(super) struct Stdio {
     open: Arc<Mutex<VecDeque<RequestId>>>,
     /// Answers that are generated here, in place of unreadable ones.
     ready: VecDeque<ServerJsonRpcMessage>,
-    unasked: UnaskedBudget,
+    unasked: UnsolicitedBudget,
 }
 
 impl Stdio {
@@ -41,7 +41,7 @@ impl Stdio {
             stdin: Arc::new(tokio::sync::Mutex::new(Some(stdin))),
             open: Arc::default(),
             ready: VecDeque::new(),
-            unasked: UnaskedBudget::new(),
+            unasked: UnsolicitedBudget::new(),
         }
     }
 

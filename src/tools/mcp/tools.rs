@@ -114,7 +114,7 @@ impl McpTool {
         let perhaps = if self.offer.read_only { "" } else { " It may or may not have happened." };
         match timeout_at(until, peer.call_tool_once(params)).await {
             Err(_) => {
-                server.suspect();
+                server.request_check();
                 Err(ToolError::Transient(format!(
                     "{} did not answer within {} s.{perhaps}",
                     self.name,
@@ -126,7 +126,7 @@ impl McpTool {
                 Err(self.failed(format!("{} failed: {message}", self.name)))
             }
             Ok(Err(error)) => {
-                server.suspect();
+                server.request_check();
                 tracing::debug!(server = server.name, %error, "A call of an MCP tool failed");
                 Err(ToolError::Transient(format!(
                     "The MCP server `{}` broke off in the call.{perhaps}",

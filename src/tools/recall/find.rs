@@ -49,7 +49,7 @@ pub(crate) struct RecallReader {
 
 /// A search of the index.
 #[derive(Clone)]
-pub(crate) struct RecallWish {
+pub(crate) struct RecallRequest {
     pub(crate) terms: Vec<Term>,
     /// None means everything trusted.
     pub(crate) scope: Option<SearchScope>,
@@ -72,7 +72,7 @@ pub(crate) struct FoundPassages {
 
 /// The place of a passage.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum FoundPlace {
+pub(crate) enum PassageLocation {
     /// The path as the person's tools name it.
     File(String),
     Talk {
@@ -85,7 +85,7 @@ pub(crate) enum FoundPlace {
 /// A passage with its sources.
 pub(crate) struct FoundPassage {
     pub(crate) hit: RecallHit,
-    pub(crate) place: FoundPlace,
+    pub(crate) place: PassageLocation,
     pub(crate) sources: Vec<Source>,
     pub(crate) is_untrusted: bool,
 }
@@ -95,7 +95,7 @@ pub(crate) async fn find(
     store: &Store,
     workspace: &Workspace,
     reader: &RecallReader,
-    wish: &RecallWish,
+    wish: &RecallRequest,
 ) -> Result<FoundPassages, StoreError> {
     let scope = &reader.files.scope;
     let survey = match wish.scope {
@@ -114,7 +114,7 @@ pub(crate) async fn find(
     for LookedUp { hit, place, sources } in hits {
         // A group's conversations are read together with all that their members wrote.
         let is_talk_of_group =
-            reader.chat_kind == ChatKind::Group && matches!(place, FoundPlace::Talk { .. });
+            reader.chat_kind == ChatKind::Group && matches!(place, PassageLocation::Talk { .. });
         let audience = reader.files.audience;
         let is_untrusted = sources.iter().any(|source| taint::is_untrusted(source, audience));
         let is_wanted = match wish.scope {
@@ -133,7 +133,7 @@ pub(crate) async fn find(
 /// A hit with its place and its sources.
 struct LookedUp {
     hit: RecallHit,
-    place: FoundPlace,
+    place: PassageLocation,
     sources: Vec<Source>,
 }
 
@@ -142,7 +142,7 @@ async fn look_up(
     store: &Store,
     workspace: &Workspace,
     reader: &RecallReader,
-    wish: &RecallWish,
+    wish: &RecallRequest,
     survey: Option<Survey>,
 ) -> Result<Option<Vec<LookedUp>>, StoreError> {
     let (workspace, reader, wish) = (workspace.clone(), reader.clone(), wish.clone());
@@ -168,11 +168,11 @@ async fn look_up(
                 }
                 RecallKind::Turn => turns.get(&TurnId(hit.source)).map(|turn| {
                     let (session, turn_id) = (turn.session, TurnId(hit.source));
-                    (FoundPlace::Talk { session, turn: turn_id }, turn.sources.clone())
+                    (PassageLocation::Talk { session, turn: turn_id }, turn.sources.clone())
                 }),
-                RecallKind::Fact => facts
-                    .get(&FactId(hit.source))
-                    .map(|fact| (FoundPlace::Fact(fact.id, fact.status), fact.deciding_sources())),
+                RecallKind::Fact => facts.get(&FactId(hit.source)).map(|fact| {
+                    (PassageLocation::Fact(fact.id, fact.status), fact.deciding_sources())
+                }),
             };
             found.extend(looked_up.map(|(place, sources)| LookedUp { hit, place, sources }));
         }
@@ -185,7 +185,7 @@ fn hits(
     store: &rusqlite::Connection,
     keys: FileKeys,
     reader: &RecallReader,
-    wish: &RecallWish,
+    wish: &RecallRequest,
 ) -> rusqlite::Result<Vec<RecallHit>> {
     let talks = recall::keys_of_talks(store, &reader.at, reader.chat_kind, &reader.who.id)?;
     let FileKeys { memory, own, untrusted } = keys;
@@ -217,11 +217,11 @@ fn check_file(
     workspace: &Workspace,
     reader: &ToolReader,
     path: &str,
-) -> Option<(FoundPlace, Vec<Source>)> {
+) -> Option<(PassageLocation, Vec<Source>)> {
     let path: WorkspacePath = path.parse().ok()?;
     let file = workspace.open_for(&path, &reader.scope).ok()?;
     let shown = shown_path(reader, file.path());
-    Some((FoundPlace::File(shown), vec![file.source()]))
+    Some((PassageLocation::File(shown), vec![file.source()]))
 }
 
 /// Returns a path as the person's tools name it: without the person's own folder.

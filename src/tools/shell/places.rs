@@ -108,13 +108,16 @@ fn denied(error: &NamedPathError) -> String {
 }
 
 /// Returns the command to run, without its time limit.
-pub(super) async fn order(cx: &ToolContext, args: &ExecArgs) -> Result<SandboxCommand, ToolError> {
+pub(super) async fn prepare_command(
+    cx: &ToolContext,
+    args: &ExecArgs,
+) -> Result<SandboxCommand, ToolError> {
     let scope = cx.scope();
     let view = CommandView {
         access: access(args),
         cwd: args.cwd.clone(),
         paths: args.paths.clone(),
-        came_here: std::sync::Arc::clone(&cx.came_here),
+        arrived_here: std::sync::Arc::clone(&cx.arrived_here),
         scope,
     };
     let input = if args.pty { CommandInput::Terminal } else { CommandInput::Pipe };
@@ -135,7 +138,7 @@ struct CommandView {
     access: CommandAccess,
     cwd: String,
     paths: Vec<String>,
-    came_here: std::sync::Arc<[String]>,
+    arrived_here: std::sync::Arc<[String]>,
     scope: FileScope,
 }
 
@@ -153,7 +156,7 @@ impl CommandView {
         }
         // Files that a former version received for others are not in a folder of theirs.
         if self.scope.audience() == Audience::Others {
-            let received = self.came_here.iter().rev().take(RECEIVED_MAX);
+            let received = self.arrived_here.iter().rev().take(RECEIVED_MAX);
             let received = received.filter_map(|path| path.parse::<WorkspacePath>().ok());
             let former = received.filter(WorkspacePath::is_sent);
             order.read.extend(former.filter_map(|path| workspace.place_of(&path)));

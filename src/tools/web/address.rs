@@ -66,7 +66,7 @@ const OUTSIDE_V6: [([u16; 8], u8, &str); 8] = [
 ];
 
 /// Returns the purpose of an address that is not public.
-pub fn not_public(ip: IpAddr) -> Option<&'static str> {
+pub fn non_public_reason(ip: IpAddr) -> Option<&'static str> {
     match ip {
         IpAddr::V4(ip) => {
             let within = |(net, bits, _): &&([u8; 4], u8, &str)| {
@@ -245,7 +245,7 @@ impl Gate {
         if self.is_listed(&host, port) {
             return Ok(());
         }
-        if let Some(purpose) = not_public(ip) {
+        if let Some(purpose) = non_public_reason(ip) {
             return Err(Forbidden(format!("{ip}, which is not public ({purpose})")));
         }
         let networks = (self.networks)().map_err(|error| {

@@ -13,7 +13,7 @@ use url::Url;
 use super::address::{AllowedHost, Forbidden, Gate};
 use super::cache::Cache;
 use super::helper::PageHelper;
-use super::hops::{self, FetchLimits, Hops};
+use super::redirects::{self, FetchLimits, RedirectFetcher};
 use crate::tools::web::page::WebPage;
 use crate::tools::{
     CallPlace, RESULT_CHARS_MAX, Reach, Tool, ToolContext, ToolError, ToolOutput, ToolSpec,
@@ -32,7 +32,7 @@ const AT_ONCE_MAX: usize = 2;
 
 /// Reads pages, and keeps recent ones.
 pub struct WebFetch {
-    hops: Hops,
+    fetcher: RedirectFetcher,
     reader: PageHelper,
     cache: Cache,
     permits: Semaphore,
@@ -41,9 +41,9 @@ pub struct WebFetch {
 impl WebFetch {
     /// Creates the tool. `names` looks names up; its results are checked, not trusted.
     pub fn new(listed: &[AllowedHost], names: Arc<dyn Resolve>, limits: FetchLimits) -> Self {
-        let hops = Hops { gate: Gate::new(listed), names, limits };
+        let fetcher = RedirectFetcher { gate: Gate::new(listed), names, limits };
         let (reader, cache) = (PageHelper::default(), Cache::default());
-        Self { hops, reader, cache, permits: Semaphore::new(AT_ONCE_MAX) }
+        Self { fetcher, reader, cache, permits: Semaphore::new(AT_ONCE_MAX) }
     }
 
     /// Sets the program that parses pages, which is ours.
@@ -58,7 +58,7 @@ impl WebFetch {
         }
         // Never closed, so it always succeeds.
         let _permit = self.permits.acquire().await;
-        let fetched = self.hops.fetch(url).await?;
+        let fetched = self.fetcher.fetch(url).await?;
         let page = self.reader.read(fetched).await;
         let page = Arc::new(page.map_err(|why| unreadable(&requested_url, &why.to_string()))?);
         self.cache.put(&requested_url, &page);
@@ -97,8 +97,8 @@ impl Tool for WebFetch {
 
     fn check_args(&self, args: &Args, _: &CallPlace<'_>) -> Result<(), String> {
         let url = parse_url(&args.url)?;
-        let checked = self.hops.gate.check_form(&url).map(drop);
-        checked.map_err(|Forbidden(why)| hops::refusal(&url, &why))
+        let checked = self.fetcher.gate.check_form(&url).map(drop);
+        checked.map_err(|Forbidden(why)| redirects::refusal(&url, &why))
     }
 
     async fn call(&self, args: Args, _: &ToolContext) -> Result<ToolOutput, ToolError> {

@@ -13,8 +13,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use super::hops::FetchedBody;
 use super::page::{self, PageText, TEXT_BYTES_MAX, UnreadPage, WebPage};
+use super::redirects::FetchedBody;
 use super::result_page::{self, ResultPage};
 use crate::sandbox::helper::{self, HelperError, HelperLimits};
 use crate::sandbox::{self, Sandbox};

@@ -13,7 +13,7 @@ use html5ever::{Attribute, LocalName, QualName, local_name, ns};
 use markup5ever_rcdom::{Handle, Node, NodeData};
 use url::Url;
 
-use super::tree::{Tree, attribute, elements, first, parse, words};
+use super::tree::{Tree, attribute, elements, first, parse, text_of};
 
 /// Maximum nesting of kept elements. Deeper ones are flattened.
 const DEPTH_MAX: usize = 64;
@@ -97,7 +97,7 @@ pub(super) struct ReadHtml {
 /// Returns the readable part of a page from `url`.
 pub(super) fn read(html: &str, url: &Url) -> ReadHtml {
     let Tree { document, whole } = parse(html);
-    let found = first(&document, "title").map(|title| words(&title));
+    let found = first(&document, "title").map(|title| text_of(&title));
     let title = found.map(|title| title.chars().take(TITLE_CHARS_MAX).collect());
     let base = first(&document, "base").and_then(|base| url.join(&attribute(&base, "href")?).ok());
     let base = base.as_ref().unwrap_or(url);
@@ -146,7 +146,7 @@ fn is_small(table: &Handle) -> bool {
                 columns = columns.max(node.children.borrow().len());
             }
             // Nested cells are counted twice, which does no harm.
-            "td" | "th" => width = width.max(words(&node).chars().count()),
+            "td" | "th" => width = width.max(text_of(&node).chars().count()),
             _ => {}
         }
     }

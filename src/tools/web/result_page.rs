@@ -17,13 +17,13 @@ const URL_CHARS_MAX: usize = 400;
 
 /// A search result.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Hit {
+pub(super) struct SearchHit {
     pub(super) title: String,
     pub(super) url: String,
     pub(super) snippet: String,
 }
 
-impl Hit {
+impl SearchHit {
     /// Returns the result with one line for each field, bounded. None if web_fetch could not read it.
     pub(super) fn tidied(self) -> Option<Self> {
         let url = Url::parse(self.url.trim()).ok()?;
@@ -46,7 +46,7 @@ fn line(text: &str, chars_max: usize) -> String {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct ResultPage {
     /// The first ones, bounded.
-    pub(super) hits: Vec<Hit>,
+    pub(super) hits: Vec<SearchHit>,
     /// False for a page of another kind, such as a challenge.
     pub(super) is_results: bool,
 }
@@ -54,7 +54,7 @@ pub(super) struct ResultPage {
 /// Parses a page of DuckDuckGo, without advertisements.
 pub(super) fn duckduckgo(page: &str) -> ResultPage {
     let document = tree::parse(page).document;
-    let (mut hits, mut is_ad, mut is_results) = (Vec::<Hit>::new(), false, false);
+    let (mut hits, mut is_ad, mut is_results) = (Vec::<SearchHit>::new(), false, false);
     for (name, node) in tree::elements(&document) {
         let class = tree::attribute(&node, "class").unwrap_or_default();
         let has = |wanted: &str| class.split_whitespace().any(|class| class == wanted);
@@ -63,14 +63,14 @@ pub(super) fn duckduckgo(page: &str) -> ResultPage {
             is_ad = has("result--ad");
         } else if name == "a" && has("result__a") && !is_ad {
             let url = tree::attribute(&node, "href").and_then(|href| target(&href));
-            let (title, url) = (tree::words(&node), url.unwrap_or_default());
-            hits.push(Hit { title, url, snippet: String::new() });
+            let (title, url) = (tree::text_of(&node), url.unwrap_or_default());
+            hits.push(SearchHit { title, url, snippet: String::new() });
         } else if let Some(hit) = hits.last_mut().filter(|_| has("result__snippet") && !is_ad) {
-            hit.snippet = tree::words(&node);
+            hit.snippet = tree::text_of(&node);
         }
     }
     is_results |= !hits.is_empty();
-    let hits = hits.into_iter().filter_map(Hit::tidied).take(COUNT_MAX).collect();
+    let hits = hits.into_iter().filter_map(SearchHit::tidied).take(COUNT_MAX).collect();
     ResultPage { hits, is_results }
 }
 
@@ -89,7 +89,7 @@ pub(super) fn plain(texts: &[String]) -> Vec<String> {
     texts
         .iter()
         .map(|text| {
-            let plain = tree::words(&tree::parse(text).document);
+            let plain = tree::text_of(&tree::parse(text).document);
             line(&plain, SNIPPET_CHARS_MAX)
         })
         .collect()

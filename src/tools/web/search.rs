@@ -16,8 +16,8 @@ use tokio::time::timeout;
 use url::Url;
 
 use super::helper::PageHelper;
-use super::hops::AGENT;
-use super::result_page::{COUNT_MAX, Hit};
+use super::redirects::USER_AGENT;
+use super::result_page::{COUNT_MAX, SearchHit};
 use crate::http;
 use crate::secret::Secret;
 use crate::short_text::one_line;
@@ -128,7 +128,7 @@ impl WebSearch {
     pub fn new(engines: &[Engine]) -> anyhow::Result<Self> {
         let link = |engine: &Engine| {
             let url = Url::parse(&engine.base_url).context("base_url is not a URL")?;
-            let client = http::client(&url, CONNECT_TIME_MAX).user_agent(AGENT);
+            let client = http::client(&url, CONNECT_TIME_MAX).user_agent(USER_AGENT);
             let client = client.build().context("cannot make an HTTP client")?;
             Ok(EngineLink { engine: engine.clone(), client })
         };
@@ -142,7 +142,7 @@ impl WebSearch {
     }
 
     /// Returns the engine that answered, and its results.
-    async fn search(&self, query: &str, count: usize) -> Result<(&str, Vec<Hit>), ToolError> {
+    async fn search(&self, query: &str, count: usize) -> Result<(&str, Vec<SearchHit>), ToolError> {
         let wanted = engines::SearchQuery { text: query, count };
         let (mut failures, mut passes) = (Vec::new(), false);
         for EngineLink { engine, client } in &self.engines {
@@ -194,7 +194,8 @@ impl Tool for WebSearch {
         }
         let count = args.count.clamp(1, COUNT_MAX);
         let (engine, hits) = self.search(&query, count).await?;
-        let hits: Vec<Hit> = hits.into_iter().filter_map(Hit::tidied).take(count).collect();
+        let hits: Vec<SearchHit> =
+            hits.into_iter().filter_map(SearchHit::tidied).take(count).collect();
         if hits.is_empty() {
             return Ok(ToolOutput::text(format!("{engine} found nothing for: {query}")));
         }
@@ -203,9 +204,9 @@ impl Tool for WebSearch {
     }
 }
 
-fn format_hits(hits: &[Hit]) -> String {
+fn format_hits(hits: &[SearchHit]) -> String {
     let mut text = String::new();
-    for (at, Hit { title, url, snippet }) in hits.iter().enumerate() {
+    for (at, SearchHit { title, url, snippet }) in hits.iter().enumerate() {
         write!(text, "{}. {title}\n   {url}\n", at + 1).expect("a String takes all");
         if !snippet.is_empty() {
             writeln!(text, "   {snippet}").expect("a String takes all");

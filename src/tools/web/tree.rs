@@ -78,7 +78,7 @@ pub(super) fn attribute(node: &Node, name: &str) -> Option<String> {
 }
 
 /// Returns all text below a node, with one blank between words.
-pub(super) fn words(node: &Handle) -> String {
+pub(super) fn text_of(node: &Handle) -> String {
     let (mut text, mut waiting) = (String::new(), vec![node.clone()]);
     while let Some(node) = waiting.pop() {
         waiting.extend(node.children.borrow().iter().rev().cloned());

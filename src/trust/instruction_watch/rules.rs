@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::conversation::actions::{BeforeImages, SeenChange};
+use crate::conversation::actions::{BeforeImages, FoundChange};
 use crate::memory;
 use crate::replies;
 use crate::types::session::FileUndo;
@@ -162,10 +162,10 @@ fn parts(mark: Option<&String>) -> (Option<&str>, Option<&str>) {
 
 impl ChangedInstruction {
     /// Returns the change as an action, with its undo if the former content is stored.
-    pub(super) fn seen(&self) -> SeenChange {
+    pub(super) fn seen(&self) -> FoundChange {
         let Self { path, before, after, can_be_undone, .. } = self;
         let undo = FileUndo { path: path.clone(), before: before.clone(), after: after.clone() };
-        SeenChange { path: path.clone(), undo: can_be_undone.then_some(undo) }
+        FoundChange { path: path.clone(), undo: can_be_undone.then_some(undo) }
     }
 }
 

@@ -77,11 +77,11 @@ impl Background for HeartbeatRun {
             .map(|next| next - BEFORE_NEXT))
     }
 
-    fn gave_up(&self) -> &'static str {
+    fn interrupted_text(&self) -> &'static str {
         replies::JOB_CUT_OFF
     }
 
-    fn broke(&self) -> &'static str {
+    fn failed_text(&self) -> &'static str {
         replies::JOB_BROKE
     }
 

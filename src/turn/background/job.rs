@@ -11,7 +11,7 @@ use crate::conversation::transcript;
 use crate::replies;
 use crate::store::StoreError;
 use crate::tasks::TaskOutcome;
-use crate::tasks::schedule::{self, JobId, Run, RunText};
+use crate::tasks::schedule::{self, JobId, Run, RunMessage};
 use crate::tools::TaskTools;
 use crate::turn::services::TurnServices;
 use crate::types::message::{Address, SenderId};
@@ -38,7 +38,7 @@ impl Background for JobRun {
     }
 
     fn people_at(&self, store: &Connection, number: i64) -> rusqlite::Result<Option<Address>> {
-        Ok(schedule::of_job(store, JobId(number))?.map(|run| run.job.brief.to))
+        Ok(schedule::find_job_run(store, JobId(number))?.map(|run| run.job.definition.to))
     }
 
     async fn next_run(
@@ -46,7 +46,7 @@ impl Background for JobRun {
         turns: &TurnServices,
         number: i64,
     ) -> Result<Option<DateTime<Utc>>, StoreError> {
-        let query = move |store: &Connection| schedule::of_job(store, JobId(number));
+        let query = move |store: &Connection| schedule::find_job_run(store, JobId(number));
         Ok(turns.services.bus.store.read(query).await?.and_then(|run| run.job.next))
     }
 
@@ -57,16 +57,16 @@ impl Background for JobRun {
         }
     }
 
-    fn gave_up(&self) -> &'static str {
+    fn interrupted_text(&self) -> &'static str {
         replies::JOB_CUT_OFF
     }
 
-    fn broke(&self) -> &'static str {
+    fn failed_text(&self) -> &'static str {
         replies::JOB_BROKE
     }
 
     fn settle(&self, store: &Connection, number: i64, end: &TaskEnd<'_>) -> rusqlite::Result<()> {
-        let Some(run) = schedule::of_job(store, JobId(number))? else { return Ok(()) };
+        let Some(run) = schedule::find_job_run(store, JobId(number))? else { return Ok(()) };
         if let (TaskOutcome::Done, Some(result)) = (end.how, end.result) {
             let now = Utc::now().with_timezone(&end.zone);
             let message = schedule::message_for_people(&run, result, now);
@@ -78,11 +78,11 @@ impl Background for JobRun {
                 Some(cost) => format!("{message}\n\n{}", replies::job_costs(run.job.id, &cost)),
                 None => message,
             };
-            outbox::put(store, &run.job.brief.to, None, &message)?;
+            outbox::put(store, &run.job.definition.to, None, &message)?;
             if let Some(turn) = end.turn {
-                let (sender, provider) = transcript::who_answers_whom(store, turn)?;
+                let (sender, provider) = transcript::sender_and_provider(store, turn)?;
                 let (sender, provider, tainted) = (&sender, &*provider, end.tainted);
-                let text = RunText { sender, provider, words: result, tainted, at: now };
+                let text = RunMessage { sender, provider, words: result, tainted, at: now };
                 schedule::note(store, &run, &text)?;
             }
         }

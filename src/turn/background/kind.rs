@@ -23,7 +23,7 @@ use crate::turn::services::TurnServices;
 use crate::types::message::{Address, SenderId};
 use crate::types::origin::{Origin, TaskId};
 use crate::types::session::{SessionId, Step, TurnId};
-use crate::types::source::{Parts, Source};
+use crate::types::source::{Source, SourcedText};
 use crate::workspace::Audience;
 
 /// Maximum tokens of a background task, input and output: enough for a long task, and a limit for a runaway.
@@ -81,10 +81,10 @@ pub(crate) trait Background: Sync {
     }
 
     /// Returns the message about a task that was interrupted too often.
-    fn gave_up(&self) -> &'static str;
+    fn interrupted_text(&self) -> &'static str;
 
     /// Returns the message about a task that failed before it had a turn.
-    fn broke(&self) -> &'static str;
+    fn failed_text(&self) -> &'static str;
 
     /// Settles a task and queues its messages, in the transaction of its end. Does nothing if the task has
     /// already ended. A stopped task sends nothing.
@@ -129,7 +129,7 @@ pub(crate) trait Background: Sync {
 
     /// Returns the message about a turn that got no answer from a model. By default it is the error itself, because
     /// nobody waits for the task.
-    fn failure_words(&self, error: &ProviderError, _to: Role) -> String {
+    fn failure_text(&self, error: &ProviderError, _to: Role) -> String {
         error.to_string()
     }
 
@@ -195,23 +195,28 @@ impl<'a> TaskEnd<'a> {
     pub(super) fn untrusted<'t>(
         &self,
         name: &str,
-        input: &Parts,
+        input: &SourcedText,
         text: &'t str,
     ) -> Option<UntrustedResult<'t>> {
-        let (name, at) = (Parts::of(Source::Program, name), Utc::now().with_timezone(&self.zone));
+        let (name, at) =
+            (SourcedText::of(Source::Program, name), Utc::now().with_timezone(&self.zone));
         let input = input.clone();
         self.tainted.then_some(UntrustedResult { name, at, input, text })
     }
 
     /// Returns an end with a message of the program, or with none.
-    pub(super) fn ours(how: TaskOutcome, turn: Option<TurnId>, result: Option<&'a str>) -> Self {
+    pub(super) fn by_program(
+        how: TaskOutcome,
+        turn: Option<TurnId>,
+        result: Option<&'a str>,
+    ) -> Self {
         Self { how, result, tainted: false, turn, zone: Tz::UTC, is_quiet: false }
     }
 }
 
 /// The end of a task, as the model of a conversation is told of it.
 pub(super) struct TaskNote<'a> {
-    pub(super) input: Parts,
+    pub(super) input: SourcedText,
     /// It stands as the model's own words.
     pub(super) said: String,
     /// The result, if its model has read untrusted content.
@@ -226,7 +231,7 @@ pub(super) fn add_turn(
     note: TaskNote<'_>,
 ) -> rusqlite::Result<()> {
     let TaskNote { input, said, untrusted } = note;
-    let (sender, provider) = transcript::who_answers_whom(store, task_turn)?;
+    let (sender, provider) = transcript::sender_and_provider(store, task_turn)?;
     let note = Note { sender: &sender, provider: &provider, input, said };
     match &untrusted {
         Some(result) => delivered::note(store, session, &note, result),

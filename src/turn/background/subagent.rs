@@ -13,7 +13,7 @@ use crate::replies;
 use crate::tasks::TaskOutcome;
 use crate::tasks::subagents::{self, SubagentId};
 use crate::tools::{self, TaskTools};
-use crate::turn::end::failure_words;
+use crate::turn::end::failure_text;
 use crate::turn::prompt;
 use crate::types::message::{Address, SenderId};
 use crate::types::origin::Origin;
@@ -54,11 +54,11 @@ impl Background for Subagent {
         subagents::approved_call(store, SubagentId(number))
     }
 
-    fn gave_up(&self) -> &'static str {
+    fn interrupted_text(&self) -> &'static str {
         replies::SUBAGENT_GAVE_UP
     }
 
-    fn broke(&self) -> &'static str {
+    fn failed_text(&self) -> &'static str {
         replies::SUBAGENT_BROKE
     }
 
@@ -76,7 +76,7 @@ impl Background for Subagent {
             let outcome =
                 if went_well { CallOutcome::Done(text) } else { CallOutcome::Failed(text) };
             let sources = [prompt::subagent(id, end.tainted)];
-            transcript::call_ended(store, subagent.call, &outcome, &sources)?;
+            transcript::end_call(store, subagent.call, &outcome, &sources)?;
             return transcript::resume_call(store, subagent.turn);
         }
         // The next turn of the conversation sees the result, if the conversation is still open.
@@ -104,7 +104,7 @@ impl Background for Subagent {
     }
 
     /// The person of the asking conversation waits, so the message is a friendly one.
-    fn failure_words(&self, error: &ProviderError, to: Role) -> String {
-        failure_words(error, to)
+    fn failure_text(&self, error: &ProviderError, to: Role) -> String {
+        failure_text(error, to)
     }
 }

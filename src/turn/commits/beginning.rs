@@ -3,7 +3,7 @@
 use chrono::Utc;
 use rusqlite::Connection;
 
-use super::guarded::guarded;
+use super::guarded::commit_if_running;
 use crate::bus::journal::{self, WaitingMessage};
 use crate::conversation::{proposals, transcript};
 use crate::memory::facts::{self, FactId};
@@ -48,18 +48,18 @@ impl UsedFacts {
 }
 
 /// Moves waiting rows into a new turn. The error is `Ended` if they do not wait any more.
-pub(crate) async fn start(
+pub(crate) async fn start_turn(
     store: &Store,
     beginning: TurnBeginning,
 ) -> Result<(SessionId, TurnId), CommitError> {
     let begin = move |store: &Connection| {
-        if !journal::wait(store, &beginning.rows)? {
+        if !journal::still_wait(store, &beginning.rows)? {
             return Ok(None);
         }
         let session = transcript::open_or_begin(store, &beginning.origin, beginning.chat_kind)?;
         let TurnBeginning { sender, reply_to, provider, .. } = &beginning;
         let turn = transcript::begin_turn(store, session, sender, reply_to.as_ref(), provider)?;
-        journal::take(store, &beginning.rows, turn)?;
+        journal::move_into_turn(store, &beginning.rows, turn)?;
         proposals::decide(store, &beginning.rows)?;
         let rows: Vec<_> = beginning.rows.iter().map(|row| row.id).collect();
         tasks::turn_begun(store, &rows, turn)?;
@@ -72,8 +72,8 @@ pub(crate) async fn start(
 }
 
 /// Counts one more attempt at a turn that a crash interrupted.
-pub(crate) async fn resume(store: &Store, turn: TurnId) -> Result<(), CommitError> {
-    guarded(store, "turn resumed", Sync::Later, turn, move |store| {
+pub(crate) async fn resume_turn(store: &Store, turn: TurnId) -> Result<(), CommitError> {
+    commit_if_running(store, "turn resumed", Sync::Later, turn, move |store| {
         transcript::attempt_again(store, turn)
     })
     .await

@@ -11,16 +11,16 @@ use crate::conversation::{plans, transcript};
 use crate::replies;
 use crate::store::{Store, Sync};
 use crate::tasks::heartbeat;
-use crate::tasks::schedule::{self, JobDefinition, JobOrder};
+use crate::tasks::schedule::{self, JobDefinition, JobOperation};
 use crate::tools::Effect;
 use crate::turn::commits::delegated;
-use crate::turn::commits::guarded::guarded;
+use crate::turn::commits::guarded::commit_if_running;
 use crate::turn::commits::jobs::handle_order;
 use crate::turn::error::CommitError;
 use crate::turn::prompt;
 use crate::types::commands::CommandId;
 use crate::types::job_verb::JobVerb;
-use crate::types::message::{Body, Choice, Entitled, Question, SenderId};
+use crate::types::message::{AllowedPressers, Body, Choice, Question, SenderId};
 use crate::types::origin::TaskKind;
 use crate::types::session::{Call, CallId, CallOutcome, FileUndo, Intent, TurnId};
 use crate::types::source::Source;
@@ -38,14 +38,14 @@ pub(crate) struct CallStart {
 }
 
 /// Stores that a call is about to change something. It is synced, so that no change happens without a record.
-pub(crate) async fn call_starts(
+pub(crate) async fn start_call(
     store: &Store,
     turn: TurnId,
     start: CallStart,
 ) -> Result<(), CommitError> {
-    guarded(store, "call starts", Sync::Now, turn, move |store| {
+    commit_if_running(store, "call starts", Sync::Now, turn, move |store| {
         let CallStart { call, intent, undo, result, sources } = start;
-        transcript::call_runs(store, call, &intent, &result, &sources)?;
+        transcript::mark_call_running(store, call, &intent, &result, &sources)?;
         transcript::set_undo(store, call, undo.as_ref())
     })
     .await
@@ -71,33 +71,33 @@ impl CallEnd {
 /// Adds a reminder that sends a person's own words, and shows it to them with a button to undo it.
 fn keep_reminder(
     store: &Connection,
-    brief: &JobDefinition,
+    definition: &JobDefinition,
     zone: Tz,
     who: SenderId,
 ) -> rusqlite::Result<Result<String, String>> {
-    let added = schedule::add(store, brief, Utc::now(), zone)?;
+    let added = schedule::add(store, definition, Utc::now(), zone)?;
     if let Ok((id, reply)) = &added {
-        let text = replies::kept_own_reminder(reply, brief.payload.text(), id);
+        let text = replies::kept_own_reminder(reply, definition.payload.text(), id);
         let undo = Choice {
             label: replies::UNDO_IT.to_owned(),
             says: CommandId::Jobs.line(format_args!("{} {id}", JobVerb::Remove.name())),
         };
-        let who = Entitled::Only(who);
+        let who = AllowedPressers::Only(who);
         let question = Question::new(text, vec![undo], who);
-        outbox::put_body(store, &brief.to, &Body::Choice(question))?;
+        outbox::put_body(store, &definition.to, &Body::Choice(question))?;
     }
     Ok(added.map(|(_, reply)| reply))
 }
 
 /// Stores the outcome of a call with all its changes in the store. Returns the outcome, which a rejected
 /// change may have replaced, and its sources.
-pub(crate) async fn call_ends(
+pub(crate) async fn end_call(
     bus: &Bus,
     turn: TurnId,
     end: CallEnd,
 ) -> Result<(CallOutcome, Vec<Source>), CommitError> {
     let people = bus.people.clone();
-    guarded(&bus.store, "call ends", Sync::Later, turn, move |store| {
+    commit_if_running(&bus.store, "call ends", Sync::Later, turn, move |store| {
         let (mut outcome, mut sources) = (end.outcome, end.sources);
         for effect in end.effects {
             match effect {
@@ -105,7 +105,7 @@ pub(crate) async fn call_ends(
                 Effect::Send { to, body, tainted } => {
                     match heartbeat::may_send(store, turn, &to, body.text(), tainted)? {
                         true => drop(outbox::put_body(store, &to, &body.written_in(turn))?),
-                        false => outcome = CallOutcome::Failed(prompt::TOLD_BEFORE.to_owned()),
+                        false => outcome = CallOutcome::Failed(prompt::SENT_BEFORE.to_owned()),
                     }
                 }
                 Effect::Defer { call, terms } => {
@@ -119,10 +119,10 @@ pub(crate) async fn call_ends(
                 Effect::UpdateProposal(change) => proposals::update(store, &change)?,
                 Effect::Schedule { requester, role, order, zone, in_words_of } => {
                     let whose = requester.scope(store, &people, role)?;
-                    let read_others = schedule::mentions_others(store, &whose, &order)?;
+                    let read_others = schedule::may_repeat_untrusted(store, &whose, &order)?;
                     let handled = match (order, in_words_of) {
-                        (JobOrder::Add(brief), Some(who)) => {
-                            keep_reminder(store, &brief, zone, who)?
+                        (JobOperation::Add(definition), Some(who)) => {
+                            keep_reminder(store, &definition, zone, who)?
                         }
                         (order, _) => handle_order(store, &whose, order, Utc::now(), zone)?,
                     };
@@ -137,8 +137,8 @@ pub(crate) async fn call_ends(
                 }
             }
         }
-        transcript::call_began(store, end.call, end.began)?;
-        transcript::call_ended(store, end.call, &outcome, &sources)?;
+        transcript::set_call_start(store, end.call, end.began)?;
+        transcript::end_call(store, end.call, &outcome, &sources)?;
         Ok((outcome, sources))
     })
     .await

@@ -8,9 +8,9 @@ use crate::bus::outbox;
 use crate::conversation::asks::{self, Ask};
 use crate::conversation::transcript::{self, UnreadableTurn, end_turn_alone};
 use crate::replies;
-use crate::store::{Store, StoreError, Sync, apart};
+use crate::store::{Store, StoreError, Sync, in_savepoint};
 use crate::turn::background;
-use crate::turn::commits::guarded::guarded;
+use crate::turn::commits::guarded::commit_if_running;
 use crate::turn::commits::jobs;
 use crate::turn::error::CommitError;
 use crate::turn::refused;
@@ -19,7 +19,7 @@ use crate::types::origin::Origin;
 use crate::types::session::{TurnId, TurnOutcome};
 
 /// Closes messages and commands that cannot be read.
-pub(crate) async fn unreadable_rows(
+pub(crate) async fn close_unreadable_rows(
     store: &Store,
     rows: Vec<UnreadableRow>,
 ) -> Result<(), StoreError> {
@@ -33,7 +33,7 @@ pub(crate) async fn unreadable_rows(
 }
 
 /// Closes rows whose work fails each time.
-pub(crate) async fn failed(
+pub(crate) async fn close_failing_rows(
     store: &Store,
     rows: Vec<RowId>,
     why: String,
@@ -52,7 +52,7 @@ pub(crate) async fn failed(
 
 /// Closes an ask that cannot be settled, together with its turn, even if other parts of that fail. Returns the
 /// origin of the turn.
-pub(crate) async fn failed_ask(
+pub(crate) async fn close_failing_ask(
     store: &Store,
     ask: Ask,
     why: String,
@@ -63,10 +63,10 @@ pub(crate) async fn failed_ask(
             why,
             "Closed a question of a turn, because it fails each time"
         );
-        if !asks::set_aside(store, &ask, &why)? {
+        if !asks::close_unreadable(store, &ask, &why)? {
             return Ok(None);
         }
-        let closed = apart(store, || {
+        let closed = in_savepoint(store, || {
             outbox::close_question(store, ask.delivery, replies::NO_LONGER_NEEDED)
         })?;
         if let Err(why) = closed {
@@ -85,20 +85,20 @@ fn end_asking_turn(store: &Connection, ask: &Ask) -> rusqlite::Result<Option<Ori
         Some(Ok(turn)) => (turn.origin, turn.reply_to),
         Some(Err(turn)) => (turn.origin, turn.reply_to),
     };
-    let ended = apart(store, || match &origin {
+    let ended = in_savepoint(store, || match &origin {
         Origin::Task { .. } => background::give_up(store, turn, &origin),
         Origin::Chat(_) => {
             refused::report(store, turn, false)?;
             transcript::end_turn(store, turn, TurnOutcome::Failed)?;
             journal::settle_turn(store, turn, InboundOutcome::Refused)?;
-            jobs::interrupted(store, turn)
+            jobs::interrupt_run(store, turn)
         }
     })?;
     if let Err(why) = &ended {
         tracing::error!(turn = turn.0, why, "Ended a turn without its consequences");
-        drop(apart(store, || refused::report(store, turn, false))?);
+        drop(in_savepoint(store, || refused::report(store, turn, false))?);
         end_turn_alone(store, turn, TurnOutcome::Failed)?;
-        drop(apart(store, || journal::settle_turn(store, turn, InboundOutcome::Refused))?);
+        drop(in_savepoint(store, || journal::settle_turn(store, turn, InboundOutcome::Refused))?);
     }
     match (&origin, ended) {
         // The end of the task has notified its people.
@@ -118,19 +118,19 @@ fn close(store: &Connection, row: RowId, why: &str, message: &str) -> rusqlite::
     match journal::close_unreadable(store, row, why)? {
         None => Ok(()),
         Some(Origin::Chat(at)) => send(store, &at, message),
-        Some(origin @ Origin::Task { .. }) => background::broke(store, &origin),
+        Some(origin @ Origin::Task { .. }) => background::fail(store, &origin),
     }
 }
 
 /// Ends a turn that cannot be read.
-pub(crate) async fn unreadable_turn(
+pub(crate) async fn end_unreadable_turn(
     store: &Store,
     unreadable: UnreadableTurn,
 ) -> Result<(), CommitError> {
     let turn = unreadable.turn;
     tracing::error!(turn = turn.0, why = unreadable.why, "Cannot read a turn, ended it");
-    guarded(store, "unreadable", Sync::Now, turn, move |store| {
-        transcript::keep_turn(store, &unreadable)?;
+    commit_if_running(store, "unreadable", Sync::Now, turn, move |store| {
+        transcript::store_unreadable_turn(store, &unreadable)?;
         let Origin::Chat(at) = &unreadable.origin else {
             return background::give_up(store, turn, &unreadable.origin);
         };
@@ -138,7 +138,7 @@ pub(crate) async fn unreadable_turn(
         refused::report(store, turn, false)?;
         transcript::end_turn(store, turn, TurnOutcome::Failed)?;
         journal::settle_turn(store, turn, InboundOutcome::Refused)?;
-        jobs::interrupted(store, turn)?;
+        jobs::interrupt_run(store, turn)?;
         let reply_to = unreadable.reply_to.as_ref();
         outbox::put(store, at, reply_to, replies::TURN_UNREADABLE).map(drop)
     })
@@ -146,9 +146,13 @@ pub(crate) async fn unreadable_turn(
 }
 
 /// Ends a background task whose turn was interrupted too often.
-pub(crate) async fn gave_up(store: &Store, turn: TurnId, task: Origin) -> Result<(), CommitError> {
+pub(crate) async fn give_up_task(
+    store: &Store,
+    turn: TurnId,
+    task: Origin,
+) -> Result<(), CommitError> {
     let give_up = move |store: &Connection| background::give_up(store, turn, &task);
-    guarded(store, "task given up", Sync::Now, turn, give_up).await
+    commit_if_running(store, "task given up", Sync::Now, turn, give_up).await
 }
 
 fn send(store: &Connection, at: &Address, message: &str) -> rusqlite::Result<()> {

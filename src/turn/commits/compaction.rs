@@ -10,33 +10,33 @@ use crate::conversation::ledger::{self, Charge};
 use crate::conversation::transcript::{self, Summaries, TranscriptStart};
 use crate::replies;
 use crate::store::{Store, StoreError, Sync};
-use crate::turn::commits::guarded::guarded;
+use crate::turn::commits::guarded::commit_if_running;
 use crate::turn::commits::settle_command;
 use crate::turn::compaction::CompactionJob;
 use crate::turn::error::CommitError;
 use crate::types::session::{FrozenContext, SessionId, StepMark, TurnId};
 
 /// Stores up to which step old results are shortened.
-pub(crate) async fn shortened(
+pub(crate) async fn store_shortening(
     store: &Store,
     turn: TurnId,
     session: SessionId,
     mark: StepMark,
 ) -> Result<(), CommitError> {
-    guarded(store, "shortened", Sync::Later, turn, move |store| {
+    commit_if_running(store, "shortened", Sync::Later, turn, move |store| {
         transcript::set_shortened(store, session, mark)
     })
     .await
 }
 
 /// Stores a memory that was frozen anew within a turn, because the context window is smaller than expected.
-pub(crate) async fn frozen(
+pub(crate) async fn store_frozen_memory(
     store: &Store,
     turn: TurnId,
     session: SessionId,
     frozen: FrozenContext,
 ) -> Result<(), CommitError> {
-    guarded(store, "frozen", Sync::Later, turn, move |store| {
+    commit_if_running(store, "frozen", Sync::Later, turn, move |store| {
         transcript::set_frozen(store, session, &frozen)
     })
     .await
@@ -74,21 +74,22 @@ impl CompactionCommit {
 
 fn enter_spent(store: &Connection, spent: &SpentOn) -> rusqlite::Result<()> {
     let (turn, charge) = spent;
-    ledger::enter_spent(store, *turn, charge)
+    ledger::add_nonzero_charge(store, *turn, charge)
 }
 
 /// Commits a compaction by the turn that needs it. Returns false if the session has changed.
-pub(crate) async fn compacted_in_turn(
+pub(crate) async fn commit_turn_compaction(
     store: &Store,
     turn: TurnId,
     compacted: CompactionCommit,
 ) -> Result<bool, CommitError> {
-    guarded(store, "compaction", Sync::Later, turn, move |store| compacted.write(store)).await
+    commit_if_running(store, "compaction", Sync::Later, turn, move |store| compacted.write(store))
+        .await
 }
 
 /// Commits a compaction in the background, with the reply to its command, if there is one. Returns false if
 /// the session has changed, or the command was withdrawn.
-pub(crate) async fn compacted(
+pub(crate) async fn commit_compaction(
     store: &Store,
     compacted: CompactionCommit,
     control: Option<WaitingMessage>,
@@ -110,7 +111,7 @@ pub(crate) async fn compacted(
 }
 
 /// Commits a failed compaction in the background: the cost, and the reply to its command.
-pub(crate) async fn not_compacted(
+pub(crate) async fn commit_failed_compaction(
     store: &Store,
     spent: SpentOn,
     control: Option<WaitingMessage>,
@@ -126,7 +127,11 @@ pub(crate) async fn not_compacted(
 }
 
 /// Stores the cost of calls that are not steps of a turn.
-pub(crate) async fn spent(store: &Store, turn: TurnId, charge: Charge) -> Result<(), StoreError> {
+pub(crate) async fn charge_turn(
+    store: &Store,
+    turn: TurnId,
+    charge: Charge,
+) -> Result<(), StoreError> {
     let spent = (turn, charge);
     store.write("spent", Sync::Later, move |store| enter_spent(store, &spent)).await
 }

@@ -8,7 +8,7 @@ use crate::tasks::schedule;
 use crate::tasks::subagents::{self, AT_ONCE_MAX, DelegatingCall};
 use crate::tools::SubagentTask;
 use crate::turn::background;
-use crate::turn::commits::guarded::guarded;
+use crate::turn::commits::guarded::commit_if_running;
 use crate::turn::error::CommitError;
 use crate::turn::prompt;
 use crate::types::message::MessageId;
@@ -30,20 +30,20 @@ pub(super) fn spawn(
 
 /// Starts a subagent for which the call waits, and suspends the turn. Returns the present outcome of the call,
 /// and the draft, which no answer replaces.
-pub(crate) async fn awaits(
+pub(crate) async fn suspend_for_subagent(
     store: &Store,
     turn: TurnId,
     call: CallId,
     task: SubagentTask,
 ) -> Result<(CallOutcome, Option<MessageId>), CommitError> {
-    guarded(store, "awaits a subagent", Sync::Later, turn, move |store| {
+    commit_if_running(store, "awaits a subagent", Sync::Later, turn, move |store| {
         let delegating_call = delegating(store, turn, call)?;
         if subagents::begin(store, delegating_call, &task)?.is_none() {
             let outcome = CallOutcome::Failed(prompt::too_many_subagents(AT_ONCE_MAX));
-            transcript::call_ended(store, call, &outcome, &[])?;
+            transcript::end_call(store, call, &outcome, &[])?;
             return Ok((outcome, None));
         }
-        transcript::call_waits(store, call)?;
+        transcript::mark_call_waiting(store, call)?;
         transcript::suspend(store, turn)?;
         let draft = transcript::draft(store, turn)?;
         transcript::set_draft(store, turn, None)?;
@@ -53,7 +53,7 @@ pub(crate) async fn awaits(
 }
 
 fn delegating(store: &Connection, turn: TurnId, call: CallId) -> rusqlite::Result<DelegatingCall> {
-    let is_attended = schedule::of_turn(store, turn)?.is_none();
+    let is_attended = schedule::find_turn_run(store, turn)?.is_none();
     Ok(DelegatingCall { turn, call, is_attended })
 }
 

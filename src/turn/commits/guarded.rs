@@ -8,14 +8,14 @@ use crate::turn::error::CommitError;
 use crate::types::session::TurnId;
 
 /// Commits `work` if the turn still runs. Otherwise the error is `Ended`.
-pub(super) async fn guarded<T: Send + 'static>(
+pub(super) async fn commit_if_running<T: Send + 'static>(
     store: &Store,
     label: &'static str,
     sync: Sync,
     turn: TurnId,
     work: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
 ) -> Result<T, CommitError> {
-    let check = move |store: &Connection| match transcript::runs(store, turn)? {
+    let check = move |store: &Connection| match transcript::is_running(store, turn)? {
         true => work(store).map(Some),
         false => Ok(None),
     };

@@ -9,28 +9,30 @@ use crate::bus::journal::{self, InboundOutcome};
 use crate::conversation::transcript;
 use crate::replies;
 use crate::tasks::TaskOutcome;
-use crate::tasks::schedule::{self, JobOrder, JobScope, JobState, Run};
+use crate::tasks::schedule::{self, JobOperation, JobScope, JobState, Run};
 use crate::turn::background;
 use crate::turn::commits::delegated;
 use crate::turn::end::TurnEnd;
 use crate::types::session::{TurnId, TurnOutcome};
 
 /// Settles the run of a job, if the ended turn of a conversation was one. Returns the message to send.
-pub(super) fn conversation_ended(
+pub(super) fn end_conversation_run(
     store: &Connection,
     turn: TurnId,
     end: &TurnEnd,
 ) -> rusqlite::Result<Option<String>> {
     let message = end.words.as_deref();
-    let Some(run) = schedule::of_turn(store, turn)? else { return Ok(message.map(str::to_owned)) };
+    let Some(run) = schedule::find_turn_run(store, turn)? else {
+        return Ok(message.map(str::to_owned));
+    };
     schedule::settle(store, &run, TaskOutcome::of(end.ending), message, Utc::now())?;
     let now = Utc::now().with_timezone(&end.zone);
     Ok(message.map(|message| schedule::message_for_people(&run, message, now)))
 }
 
 /// Settles the run of a job as stopped, if the interrupted turn was one.
-pub(super) fn interrupted(store: &Connection, turn: TurnId) -> rusqlite::Result<()> {
-    let Some(run) = schedule::of_turn(store, turn)? else { return Ok(()) };
+pub(super) fn interrupt_run(store: &Connection, turn: TurnId) -> rusqlite::Result<()> {
+    let Some(run) = schedule::find_turn_run(store, turn)? else { return Ok(()) };
     let reason = Some(replies::JOB_INTERRUPTED);
     schedule::settle(store, &run, TaskOutcome::Stopped, reason, Utc::now())
 }
@@ -40,12 +42,12 @@ pub(super) fn interrupted(store: &Connection, turn: TurnId) -> rusqlite::Result<
 pub fn handle_order(
     store: &Connection,
     whose: &JobScope,
-    order: JobOrder,
+    order: JobOperation,
     now: DateTime<Utc>,
     zone: Tz,
 ) -> rusqlite::Result<Result<String, String>> {
     let ended_run = match order {
-        JobOrder::Remove(id) | JobOrder::Pause(id) => schedule::of_job(store, id)?,
+        JobOperation::Remove(id) | JobOperation::Pause(id) => schedule::find_job_run(store, id)?,
         _ => None,
     };
     let handled = schedule::handle(store, whose, order, now, zone)?;
@@ -79,7 +81,7 @@ fn stop_run(store: &Connection, run: &Run) -> rusqlite::Result<()> {
     }
     if let Some(turn) = run.turn {
         delegated::stop_awaited(store, turn)?;
-        if transcript::runs(store, turn)? {
+        if transcript::is_running(store, turn)? {
             transcript::end_turn(store, turn, TurnOutcome::Stopped)?;
         }
         journal::settle_turn(store, turn, InboundOutcome::Stopped)?;

@@ -4,7 +4,7 @@
 use rusqlite::Connection;
 
 use crate::bus::journal::{self, InboundOutcome};
-use crate::conversation::transcript::{self, Unfinished};
+use crate::conversation::transcript::{self, UnfinishedTurn};
 use crate::conversation::{asks, deferred, incognito, sessions};
 use crate::people::persons::{self, PersonAccount};
 use crate::tasks::schedule;
@@ -16,12 +16,12 @@ use crate::types::session::TurnOutcome;
 pub(crate) fn part_from_past(store: &Connection, account: &PersonAccount) -> rusqlite::Result<()> {
     let PersonAccount { channel, sender } = account;
     let is_theirs =
-        |turn: &Unfinished| turn.sender.id == *sender && turn.origin.channel() == channel;
+        |turn: &UnfinishedTurn| turn.sender.id == *sender && turn.origin.channel() == channel;
     for turn in transcript::unfinished(store)?.into_iter().filter(is_theirs) {
         delegated::stop_awaited(store, turn.turn)?;
         transcript::end_turn(store, turn.turn, TurnOutcome::Stopped)?;
         journal::settle_turn(store, turn.turn, InboundOutcome::Stopped)?;
-        jobs::interrupted(store, turn.turn)?;
+        jobs::interrupt_run(store, turn.turn)?;
     }
     for at in sessions::private_of(store, account)? {
         incognito::end(store, &at, None)?;

@@ -9,7 +9,7 @@ use crate::memory::audience;
 use crate::people::Role;
 use crate::store::{Store, StoreError, Sync};
 use crate::turn::compaction::CompactionJob;
-use crate::turn::compaction::apart::{self, Apart};
+use crate::turn::compaction::separation::{self, SummarySeparation};
 use crate::types::origin::Origin;
 use crate::types::session::Session;
 use crate::types::source::Source;
@@ -28,7 +28,10 @@ pub(crate) struct PausedConversation {
 
 /// Leaves the untrusted parts out, and an open plan that a model kept after it had read some. What the program has noted
 /// since the pause began stays as it is. False if nothing had to be left out.
-pub(crate) async fn cleaned(store: &Store, paused: PausedConversation) -> Result<bool, StoreError> {
+pub(crate) async fn clean_conversation(
+    store: &Store,
+    paused: PausedConversation,
+) -> Result<bool, StoreError> {
     store.write("cleaned", Sync::Later, move |store| clean(store, &paused)).await
 }
 
@@ -53,6 +56,7 @@ fn clean_turns(
         return Ok(false);
     }
     let whole = transcript::whole_summary(store, session.id)?;
-    let summaries = apart::leave_out(&job, Apart { audience, whole }, paused.tokens_max);
+    let summaries =
+        separation::leave_out(&job, SummarySeparation { audience, whole }, paused.tokens_max);
     transcript::compact(store, session.id, &(job.from..job.to), &summaries, None)
 }

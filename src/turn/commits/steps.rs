@@ -3,7 +3,7 @@
 use chrono::Utc;
 use rusqlite::Connection;
 
-use super::guarded::guarded;
+use super::guarded::commit_if_running;
 use crate::bus::journal::{self, WaitingMessage};
 use crate::conversation::ledger::{self, Charge};
 use crate::conversation::{model_waits, proposals, sessions, transcript};
@@ -13,16 +13,16 @@ use crate::provider::Completion;
 use crate::store::{Store, Sync};
 use crate::turn::error::CommitError;
 use crate::types::session::{Call, CallId, CallOutcome, Image, Step, TurnId};
-use crate::types::source::Parts;
+use crate::types::source::SourcedText;
 
 /// Stores a completion with its calls before any tool runs. Steered rows enter the turn in this commit,
 /// and the calls that were skipped for them are settled. Returns the planned calls.
-pub(crate) async fn completed(
+pub(crate) async fn commit_step(
     store: &Store,
     turn: TurnId,
     step: ModelStep,
 ) -> Result<Vec<Call>, CommitError> {
-    guarded(store, "completion", Sync::Later, turn, move |store| {
+    commit_if_running(store, "completion", Sync::Later, turn, move |store| {
         step.write(store, turn)?;
         transcript::plan_calls(store, turn, step.seq, step.completion.calls)
     })
@@ -35,7 +35,7 @@ pub(crate) struct ModelStep {
     pub(crate) seq: usize,
     /// The cost of the step.
     pub(crate) charge: Charge,
-    pub(crate) input: Option<Parts>,
+    pub(crate) input: Option<SourcedText>,
     pub(crate) images: Vec<Image>,
     pub(crate) steered: Vec<WaitingMessage>,
     /// Calls of the step before that did not begin, because of steered messages.
@@ -56,15 +56,15 @@ impl ModelStep {
     }
 
     pub(super) fn write(&self, store: &Connection, turn: TurnId) -> rusqlite::Result<()> {
-        journal::take(store, &self.steered, turn)?;
+        journal::move_into_turn(store, &self.steered, turn)?;
         proposals::decide(store, &self.steered)?;
         for call in &self.skipped {
-            transcript::call_ended(store, *call, &CallOutcome::Skipped, &[])?;
+            transcript::end_call(store, *call, &CallOutcome::Skipped, &[])?;
         }
         transcript::put_step(store, turn, self.seq, &self.step())?;
         note_used_facts(store, turn, &self.completion.used_facts)?;
         model_waits::end(store, turn)?;
-        ledger::enter(store, turn, &self.charge)
+        ledger::add_charge(store, turn, &self.charge)
     }
 }
 

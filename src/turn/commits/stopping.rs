@@ -4,7 +4,7 @@ use rusqlite::Connection;
 
 use crate::bus::journal::{self, InboundOutcome, RowId, RowRange, WaitingMessage};
 use crate::bus::{outbox, side_questions};
-use crate::conversation::transcript::{self, Unfinished};
+use crate::conversation::transcript::{self, UnfinishedTurn};
 use crate::conversation::{asks, incognito, sessions};
 use crate::memory::audience;
 use crate::people::Role;
@@ -15,7 +15,7 @@ use crate::turn::background;
 use crate::turn::commits::{delegated, jobs};
 use crate::turn::refused;
 use crate::types::commands::CommandId;
-use crate::types::message::{ChatKind, SenderId, Voice};
+use crate::types::message::{ChatKind, MessageAuthor, SenderId};
 use crate::types::origin::Origin;
 use crate::types::session::TurnOutcome;
 
@@ -46,7 +46,7 @@ pub(crate) struct StoppedTasks {
 
 /// Ends the turn in the chat of a command, with its background tasks, withdraws the rows that waited before the
 /// command, and queues the confirmation.
-pub(crate) async fn stopped(
+pub(crate) async fn stop_conversation(
     store: &Store,
     control: &WaitingMessage,
     role: Role,
@@ -173,7 +173,7 @@ fn begin_clean(
 /// Silently ends the turn of an origin that runs or waits for a person, with the subagents for which it
 /// waits, because its person has sent a newer message. Returns those subagents. None if there is no such
 /// turn, or the message is the answer for which it waits.
-pub(crate) async fn interrupted(
+pub(crate) async fn interrupt_turn(
     store: &Store,
     origin: Origin,
     sender: SenderId,
@@ -190,7 +190,7 @@ pub(crate) async fn interrupted(
         refused::report(store, theirs.turn, false)?;
         transcript::end_turn(store, theirs.turn, TurnOutcome::Stopped)?;
         journal::settle_turn(store, theirs.turn, InboundOutcome::Stopped)?;
-        jobs::interrupted(store, theirs.turn)?;
+        jobs::interrupt_run(store, theirs.turn)?;
         Ok(Some(subagents))
     };
     store.write("interrupt", Sync::Now, interrupt).await
@@ -198,10 +198,10 @@ pub(crate) async fn interrupted(
 
 /// Returns true if the person of a suspended turn has sent a message that is not the awaited answer. For a question,
 /// only messages before the question count.
-fn is_passed_over(store: &Connection, suspended: &Unfinished) -> rusqlite::Result<bool> {
+fn is_passed_over(store: &Connection, suspended: &UnfinishedTurn) -> rusqlite::Result<bool> {
     let asked = asks::questions(store)?.into_iter().find(|ask| ask.turn == suspended.turn);
     let until = asked.map_or(RowId(i64::MAX), |ask| ask.after);
     let rows = RowRange { after: RowId(0), until };
-    let voice = Voice::Person(suspended.sender.id.clone());
-    journal::speaks_again(store, &suspended.origin, rows, &voice)
+    let author = MessageAuthor::Person(suspended.sender.id.clone());
+    journal::has_ready_message(store, &suspended.origin, rows, &author)
 }

@@ -4,7 +4,7 @@ use crate::bus::outbox;
 use crate::conversation::model_waits::{self, ModelWait};
 use crate::conversation::transcript;
 use crate::store::{Store, Sync};
-use crate::turn::commits::guarded::guarded;
+use crate::turn::commits::guarded::commit_if_running;
 use crate::turn::error::CommitError;
 use crate::types::message::{Address, MessageId};
 use crate::types::session::TurnId;
@@ -24,12 +24,12 @@ pub(crate) struct WaitNotice {
 }
 
 /// Suspends a turn until a model can be reached. Returns the draft, which no answer replaces for now.
-pub(crate) async fn waits_for_model(
+pub(crate) async fn suspend_for_model(
     store: &Store,
     turn: TurnId,
     Suspension { wait, line }: Suspension,
 ) -> Result<Option<MessageId>, CommitError> {
-    guarded(store, "waits for a model", Sync::Later, turn, move |store| {
+    commit_if_running(store, "waits for a model", Sync::Later, turn, move |store| {
         model_waits::suspend(store, turn, &wait)?;
         if let Some(WaitNotice { to, reply_to, words }) = &line
             && model_waits::note_reported_wait(store, turn, to)?

@@ -3,7 +3,7 @@
 use crate::conversation::tokens;
 use crate::turn::compaction::{record, within};
 use crate::types::session::{Step, Turn};
-use crate::types::source::Parts;
+use crate::types::source::SourcedText;
 
 /// The parts of a digest of which the former summary may have one, and each turn.
 const FORMER_PARTS: u64 = 2;
@@ -49,7 +49,7 @@ fn sized(turn: &Turn, tokens_max: u64) -> SizedText {
 fn words_of(turn: &Turn) -> Turn {
     let said = turn.steps.iter().filter_map(|step| step.input.as_ref());
     let steps = said.map(|input| {
-        let mut words = Parts::default();
+        let mut words = SourcedText::default();
         let parts = input.iter().filter(|part| !part.source.is_added());
         parts.for_each(|part| words.push(part.source.clone(), part.text));
         Step { input: Some(words), ..Step::default() }

@@ -44,7 +44,8 @@ pub(super) struct FactsPrompt {
 impl FactsPrompt {
     /// Returns the estimated number of its tokens.
     pub(super) fn tokens(&self, sees: bool) -> u64 {
-        let conversation_tokens = tokens::said_tokens(self.summary.as_deref(), &self.turns, sees);
+        let conversation_tokens =
+            tokens::conversation_tokens(self.summary.as_deref(), &self.turns, sees);
         tokens::fixed_tokens(&self.system, None) + self.tools_tokens + conversation_tokens
     }
 }

@@ -9,8 +9,8 @@ use rusqlite::Connection;
 
 use super::ask::{self, FactsAnswer, FactsPrompt};
 use super::record::{self, RecordReader, SeparatedRecord};
-use crate::conversation::ended_turns::{self, SaidPart, SaidTurn};
-use crate::conversation::ledger::sums::{LedgerPart, spent_since};
+use crate::conversation::ended_turns::{self, ConversationExcerpt, ExcerptTurn};
+use crate::conversation::ledger::sums::{LedgerFilter, spent_since};
 use crate::conversation::ledger::{self, CallCause, Charge, Payer};
 use crate::conversation::{named_sessions, shares, sources, tokens};
 use crate::memory::extraction::due::{DueTalk, ReadingPatience};
@@ -35,7 +35,7 @@ use crate::types::message::{ChatKind, Sender, SenderId};
 use crate::types::origin::Origin;
 use crate::types::persona::PersonaMemory;
 use crate::types::session::{Session, Step, Turn, TurnId};
-use crate::types::source::{self, Parts, Source};
+use crate::types::source::{self, Source, SourcedText};
 
 /// Maximum number of known facts that the model is shown.
 const KNOWN_MAX: usize = 100;
@@ -63,7 +63,7 @@ pub(super) enum Outcome {
 struct Reading<'a> {
     turns: &'a TurnServices,
     range: ReadTurns,
-    said: SaidPart,
+    said: ConversationExcerpt,
     sender: Sender,
     role: Role,
     /// The roles of all who began a turn.
@@ -90,7 +90,9 @@ pub(super) async fn read(
     let range = ReadTurns { session: talk.session, after: talk.after, up_to: talk.up_to, forgets };
     let store = &turns.services.bus.store;
     let said = store
-        .read(move |store| ended_turns::said(store, range.session, range.after, range.up_to))
+        .read(move |store| {
+            ended_turns::read_excerpt(store, range.session, range.after, range.up_to)
+        })
         .await?;
     let reading = match said.filter(|said| !said.turns.is_empty()) {
         Some(said) => open(turns, range, said, *talk).await?,
@@ -116,7 +118,7 @@ pub(super) async fn read(
 async fn is_used_up(turns: &TurnServices) -> Result<bool, StoreError> {
     let midnight = schedule::midnight(Utc::now(), turns.services.zone);
     let query = move |store: &Connection| {
-        spent_since(store, LedgerPart::Cause(CallCause::Memory), midnight)
+        spent_since(store, LedgerFilter::Cause(CallCause::Memory), midnight)
     };
     let spent = turns.services.bus.store.read(query).await?;
     Ok(spent.tokens >= turns.config.memory.tokens_per_day)
@@ -127,7 +129,7 @@ async fn is_used_up(turns: &TurnServices) -> Result<bool, StoreError> {
 async fn open(
     turns: &TurnServices,
     range: ReadTurns,
-    said: SaidPart,
+    said: ConversationExcerpt,
     talk: DueTalk,
 ) -> Result<Option<Reading<'_>>, StoreError> {
     let services = &turns.services;
@@ -139,7 +141,7 @@ async fn open(
         }
     }
     // Guests have no memory.
-    let role_of = |turn: &&SaidTurn| roles.get(&turn.sender.id).copied().unwrap_or(Role::Guest);
+    let role_of = |turn: &&ExcerptTurn| roles.get(&turn.sender.id).copied().unwrap_or(Role::Guest);
     let last = said.turns.iter().rev().find(|turn| role_of(turn) > Role::Guest);
     let Some((sender, role)) = last.map(|turn| (turn.sender.clone(), role_of(&turn))) else {
         return Ok(None);
@@ -334,7 +336,7 @@ impl Reading<'_> {
         let name = found.trusted.facts.name.as_deref().and_then(clean_name);
         let apply_all = move |store: &Connection| {
             for charge in &charges {
-                ledger::enter_spent(store, OF_NO_TURN, charge)?;
+                ledger::add_nonzero_charge(store, OF_NO_TURN, charge)?;
             }
             let changed = extraction::apply(store, &range, &found, Utc::now())?;
             if let (Some(_), Some(name)) = (changed, &name) {
@@ -369,7 +371,7 @@ impl Reading<'_> {
         let range = self.range;
         let note_failure = move |store: &Connection| {
             if let Some(charge) = &charge {
-                ledger::enter_spent(store, OF_NO_TURN, charge)?;
+                ledger::add_nonzero_charge(store, OF_NO_TURN, charge)?;
             }
             extraction::fail(store, &range, Utc::now() + FAILED_PAUSE)
         };
@@ -414,7 +416,7 @@ fn separate_prompt(text: String) -> FactsPrompt {
 }
 
 fn question(text: String) -> Turn {
-    let input = Some(Parts::of(Source::Program, text));
+    let input = Some(SourcedText::of(Source::Program, text));
     let steps = vec![Step { input, ..Step::default() }];
     Turn { id: TurnId(0), by: "".into(), steps, ending: None }
 }

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use chrono_tz::Tz;
 
-use crate::conversation::ended_turns::{SaidPart, SaidTurn};
+use crate::conversation::ended_turns::{ConversationExcerpt, ExcerptTurn};
 use crate::memory::facts::Fact;
 use crate::people::Role;
 use crate::short_text::{clean_name, first_chars};
@@ -61,7 +61,7 @@ enum RecordPart {
 impl RecordReader<'_> {
     /// Separates a conversation. In a group, only messages of admins and the owner are trusted. Messages of guests, and
     /// those that were not for the bot, are not read.
-    pub fn separate(&self, said: &SaidPart) -> SeparatedRecord {
+    pub fn separate(&self, said: &ConversationExcerpt) -> SeparatedRecord {
         let mut record = SeparatedRecord::default();
         for turn in &said.turns {
             if self.role(&turn.sender.id) > Role::Guest {
@@ -75,7 +75,7 @@ impl RecordReader<'_> {
         self.roles.get(id).copied().unwrap_or(Role::Guest)
     }
 
-    fn add(&self, turn: &SaidTurn, chat_kind: ChatKind, record: &mut SeparatedRecord) {
+    fn add(&self, turn: &ExcerptTurn, chat_kind: ChatKind, record: &mut SeparatedRecord) {
         let day = turn.started.with_timezone(&self.zone).format("%Y-%m-%d");
         let speaker = format!("[{day}] {}", bare_name(&turn.sender.name));
         let is_clean = self.first_tainted.is_none_or(|first| turn.turn < first);

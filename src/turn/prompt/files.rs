@@ -6,7 +6,7 @@ use crate::provider::{IMAGE_BYTES_MAX, IMAGES_MAX};
 use crate::turn::prompt::plain;
 use crate::types::message::{Fetched, MediaKind, MediaRef, Quote};
 use crate::types::session::Image;
-use crate::types::source::{Parts, Source};
+use crate::types::source::{Source, SourcedText};
 use crate::types::untrusted;
 
 /// Maximum length of the shown reason for a missing file, in characters.
@@ -18,7 +18,7 @@ const SEEN: [&str; 4] = ["image/jpeg", "image/png", "image/webp", "image/gif"];
 /// Returns the line of a file: `[photo: downloads/2026-11/12-0-cat.jpg, 640 kB]`. The transcript of a file in a
 /// quoted message follows its line, as words of the quoted author. The line of a picture that a model sees, of a
 /// document and of a file with a name is as untrusted as the file, because its author is unknown.
-pub(super) fn line(file: &MediaRef, sender: &Source, quote: Option<&Quote>) -> Parts {
+pub(super) fn line(file: &MediaRef, sender: &Source, quote: Option<&Quote>) -> SourcedText {
     let what = kind_text(file);
     let source = match (&file.name, &file.fetched) {
         (_, Some(Fetched::Read { path, .. })) => Source::File { path: path.clone() },
@@ -37,17 +37,17 @@ pub(super) fn line(file: &MediaRef, sender: &Source, quote: Option<&Quote>) -> P
     };
     if file.quoted {
         let line = plain_line(file, &format!("{what} of the quoted message"));
-        let mut line = Parts::of(source, line);
+        let mut line = SourcedText::of(source, line);
         if let Some(Fetched::Transcribed { words: transcript, .. }) = &file.fetched {
             let author = quote.map_or_else(|| plain(""), |quote| plain(&quote.author));
-            let transcript = untrusted::one_kind_of_lines(transcript.trim()).replace('\n', "\n> ");
+            let transcript = untrusted::normalize_newlines(transcript.trim()).replace('\n', "\n> ");
             let transcript = format!("\n> {author}: [{what}, transcribed] {transcript}");
             let by_others = quote.is_none_or(|quote| quote.by_others);
             line.push(Source::Quoted { author, by_others }, transcript);
         }
         return line;
     }
-    Parts::of(source, plain_line(file, &what))
+    SourcedText::of(source, plain_line(file, &what))
 }
 
 /// Returns the kind of a file, with its name if it has one.
@@ -64,7 +64,7 @@ fn kind_text(file: &MediaRef) -> String {
 
 fn plain_line(file: &MediaRef, what: &str) -> String {
     let path_text = |path: &str| match file.size {
-        Some(size) => format!("{what}: {path}, {}", size_words(size)),
+        Some(size) => format!("{what}: {path}, {}", format_size(size)),
         None => format!("{what}: {path}"),
     };
     match &file.fetched {
@@ -99,7 +99,7 @@ fn reason_text(reason: &str) -> String {
     reason.chars().filter(|c| no_line(*c)).take(REASON_CHARS_MAX).collect()
 }
 
-fn size_words(bytes: u64) -> String {
+fn format_size(bytes: u64) -> String {
     match bytes {
         0..1_000 => format!("{bytes} bytes"),
         1_000..1_000_000 => format!("{} kB", bytes.div_ceil(1_000)),

@@ -11,7 +11,7 @@ use crate::people::Role;
 use crate::turn::prompt::{files, plain};
 use crate::types::message::{Cause, ChatKind, InboundContent, OverheardLine, Printed, Quote};
 use crate::types::origin::{TaskId, TaskKind};
-use crate::types::source::{Part, Parts, Source};
+use crate::types::source::{Source, SourcedPart, SourcedText};
 use crate::types::untrusted;
 
 /// Maximum length of a quoted message, in characters. A forwarded one is shown whole (Telegram's texts have at most
@@ -41,7 +41,7 @@ pub struct PromptTail<'a> {
     /// Earlier messages of the chat that were not for the bot.
     pub background: &'a [OverheardLine],
     /// Changes of memory, notes and plan that the model does not know yet.
-    pub changes: Vec<Parts>,
+    pub changes: Vec<SourcedText>,
 }
 
 /// The invoked skills by row.
@@ -58,8 +58,8 @@ pub(crate) struct SkillInvocation {
 }
 
 /// Returns the messages as the model is shown them. The result is stored with the turn, and never made again.
-pub fn tail(tail: &PromptTail<'_>) -> Parts {
-    let mut text = Parts::default();
+pub fn tail(tail: &PromptTail<'_>) -> SourcedText {
+    let mut text = SourcedText::default();
     if let Some(first) = tail.rows.first() {
         let source = match &first.inbound.cause {
             Cause::Person(_) => Source::Program,
@@ -146,7 +146,7 @@ fn author(row: &WaitingMessage) -> Source {
     }
 }
 
-fn push_row(text: &mut Parts, row: &WaitingMessage, invoked: &InvokedSkills) {
+fn push_row(text: &mut SourcedText, row: &WaitingMessage, invoked: &InvokedSkills) {
     let InboundContent { text: said, quoted, media, sources, .. } = &row.inbound.body;
     let author = author(row);
     if let Some(quote) = quoted {
@@ -166,9 +166,9 @@ fn push_row(text: &mut Parts, row: &WaitingMessage, invoked: &InvokedSkills) {
         text.append(&files::line(file, &author, quoted.as_ref()));
     }
     let said = match invoked {
-        Some(invoked) => Parts::of(author.clone(), &invoked.said),
-        None if sources.is_empty() => Parts::of(author.clone(), said),
-        None => Parts::restored(said.clone(), sources.clone()),
+        Some(invoked) => SourcedText::of(author.clone(), &invoked.said),
+        None if sources.is_empty() => SourcedText::of(author.clone(), said),
+        None => SourcedText::from_stored(said.clone(), sources.clone()),
     };
     let is_alone = media.is_empty() && quoted.is_none();
     if is_alone || !said.trim().is_empty() {
@@ -181,30 +181,30 @@ fn push_row(text: &mut Parts, row: &WaitingMessage, invoked: &InvokedSkills) {
     }
 }
 
-fn push_quote(text: &mut Parts, quote: &Quote) {
+fn push_quote(text: &mut SourcedText, quote: &Quote) {
     let author = plain(&quote.author);
     let quoted: String = quote.text.chars().take(QUOTE_CHARS_MAX).collect();
-    let quoted = untrusted::one_kind_of_lines(&quoted).replace('\n', "\n> ");
+    let quoted = untrusted::normalize_newlines(&quoted).replace('\n', "\n> ");
     let source = Source::Quoted { author: author.clone(), by_others: quote.by_others };
     begin_line(text, source.clone());
     text.push(source.clone(), format!("> {author}"));
     if quote.by_others {
-        text.push_program(untrusted::OTHERS_WORDS);
+        text.push_program(untrusted::QUOTED_AUTHOR_NOTE);
     }
     text.push(source, format!(": {quoted}"));
 }
 
-fn begin_line(text: &mut Parts, source: Source) {
+fn begin_line(text: &mut SourcedText, source: Source) {
     if !text.is_empty() {
         text.push(source, "\n");
     }
 }
 
 /// Adds a message at the beginning of a line. Its lines cannot pass for lines of the program.
-fn push_said(text: &mut Parts, said: &Parts) {
+fn push_said(text: &mut SourcedText, said: &SourcedText) {
     let mut begins_line = true;
-    for Part { source, text: part } in said.iter() {
-        let part = untrusted::one_kind_of_lines(part);
+    for SourcedPart { source, text: part } in said.iter() {
+        let part = untrusted::normalize_newlines(part);
         let defused = part.replace("\n[", "\n [");
         if begins_line && defused.starts_with('[') {
             text.push(source.clone(), " ");
@@ -215,7 +215,7 @@ fn push_said(text: &mut Parts, said: &Parts) {
 }
 
 /// Adds the output of a job's check or the data of a webhook, as data.
-fn push_printed(text: &mut Parts, printed: &Printed) {
+fn push_printed(text: &mut SourcedText, printed: &Printed) {
     let heading = match (&printed.webhook, printed.untrusted) {
         (Some(hook), _) => format!("The webhook {hook} was called with:"),
         (None, true) => format!("The job's check, which {}, printed:", untrusted::HAS_READ),
@@ -227,13 +227,13 @@ fn push_printed(text: &mut Parts, printed: &Printed) {
 }
 
 /// Adds overheard lines. They cannot pass for messages to the bot or lines of the program.
-fn push_background(text: &mut Parts, lines: &[OverheardLine], zone: Tz) {
+fn push_background(text: &mut SourcedText, lines: &[OverheardLine], zone: Tz) {
     if lines.is_empty() {
         return;
     }
-    text.push_program(format!("\n{}", untrusted::BACKGROUND));
+    text.push_program(format!("\n{}", untrusted::OVERHEARD_HEADER));
     for line in lines {
-        let said = untrusted::one_kind_of_lines(line.text.trim()).replace('\n', "\n|   ");
+        let said = untrusted::normalize_newlines(line.text.trim()).replace('\n', "\n|   ");
         let at = line.at.with_timezone(&zone).format("%H:%M");
         let author = plain(&line.author);
         let said = format!("\n| {at} {author}: {said}");

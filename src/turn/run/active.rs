@@ -17,7 +17,7 @@ use crate::turn::error::TurnError;
 use crate::turn::instructions::Speaker;
 use crate::turn::progress;
 use crate::turn::prompt::InvokedSkills;
-use crate::turn::run::part::TurnPart;
+use crate::turn::run::limits::TurnLimits;
 use crate::turn::services::TurnServices;
 use crate::turn::spending::Granted;
 use crate::types::event::{Event, EventKind};
@@ -41,7 +41,7 @@ pub(super) struct ActiveTurn<'a> {
     pub(super) turns: &'a TurnServices,
     pub(super) session: Session,
     pub(super) turn: TurnId,
-    pub(super) part: TurnPart,
+    pub(super) limits: TurnLimits,
     pub(super) asker: Requester,
     /// The provider of the running step.
     pub(super) provider: Arc<dyn Provider>,

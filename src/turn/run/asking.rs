@@ -76,7 +76,8 @@ impl ActiveTurn<'_> {
                 }
                 Ok(mut completion) => {
                     self.report_window().await?;
-                    completion.calls = completion.calls.into_iter().map(more::meant).collect();
+                    completion.calls =
+                        completion.calls.into_iter().map(more::unwrap_call).collect();
                     // A fallback's tokenizer may count differently.
                     if completion.note.is_none() {
                         self.check_tools(estimate, &completion).await?;
@@ -137,8 +138,8 @@ impl ActiveTurn<'_> {
 
     /// Returns the estimated tokens of the present prompt.
     fn estimate(&mut self) -> u64 {
-        if self.is_brief() {
-            return self.brief_estimate();
+        if self.has_short_prompt() {
+            return self.estimate_short_prompt();
         }
         let sees = self.provider.sees();
         let Session { turns, estimate, .. } = &mut self.session;

@@ -10,7 +10,7 @@ use crate::provider::ProviderError;
 use crate::replies;
 use crate::tasks::schedule;
 use crate::turn::commits::{self, Suspension, WaitNotice};
-use crate::turn::end::{TurnEnd, failure_words};
+use crate::turn::end::{TurnEnd, failure_text};
 use crate::turn::error::TurnError;
 use crate::turn::run::active::ActiveTurn;
 use crate::types::event::EventKind;
@@ -25,7 +25,7 @@ impl ActiveTurn<'_> {
         begun: Instant,
     ) -> Result<Option<Session>, TurnError> {
         if let ProviderError::OverBudget(explanation) = error {
-            if self.part.background.is_some_and(|kind| kind.is_silent_over_budget()) {
+            if self.limits.background.is_some_and(|kind| kind.is_silent_over_budget()) {
                 let end = TurnEnd::silent(&self.session.origin);
                 return self.end(end, None).await;
             }
@@ -42,9 +42,9 @@ impl ActiveTurn<'_> {
         tracing::warn!(turn = self.turn.0, %error, "The model gave no answer");
         self.turns.last_error.set(error);
         self.emit(|| EventKind::Error { text: error.to_string() });
-        let explanation = match self.part.background {
-            None => failure_words(error, self.asker.role),
-            Some(kind) => kind.failure_words(error, self.asker.role),
+        let explanation = match self.limits.background {
+            None => failure_text(error, self.asker.role),
+            Some(kind) => kind.failure_text(error, self.asker.role),
         };
         self.give_up(explanation).await
     }
@@ -68,11 +68,11 @@ impl ActiveTurn<'_> {
 
     /// Returns the next due time of the job or the heartbeat, if the turn is a run of one.
     async fn next_run(&self) -> Result<Option<DateTime<Utc>>, TurnError> {
-        if let (Some(kind), Some(task)) = (self.part.background, self.session.origin.task()) {
+        if let (Some(kind), Some(task)) = (self.limits.background, self.session.origin.task()) {
             return Ok(kind.next_run(self.turns, task.number).await?);
         }
         let turn = self.turn;
-        let run = move |store: &_| schedule::of_turn(store, turn);
+        let run = move |store: &_| schedule::find_turn_run(store, turn);
         Ok(self.turns.services.bus.store.read(run).await?.and_then(|run| run.job.next))
     }
 
@@ -89,10 +89,10 @@ impl ActiveTurn<'_> {
         let people = match &self.session.origin {
             Origin::Chat(at) => Some((at.clone(), self.asker.reply_to.clone())),
             Origin::Task { .. } => self
-                .part
+                .limits
                 .background
                 .filter(|kind| kind.is_awaited())
-                .map(|_| (self.part.people_at.clone(), None)),
+                .map(|_| (self.limits.people_at.clone(), None)),
         };
         let notice = match self.asker.role {
             Role::Owner => replies::model_away_because(&wait.reason),
@@ -102,7 +102,7 @@ impl ActiveTurn<'_> {
         let quiet = self.quiet_at_end().await;
         let suspension = Suspension { wait, line };
         let store = &self.turns.services.bus.store;
-        let draft = commits::waits_for_model(store, turn, suspension).await?;
+        let draft = commits::suspend_for_model(store, turn, suspension).await?;
         drop(quiet);
         self.erase(draft);
         self.suspend(begun).await

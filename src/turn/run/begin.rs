@@ -8,7 +8,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::bus::journal::{InboundOutcome, WaitingMessage};
 use crate::conversation::ledger::{CallCause, Payer};
-use crate::conversation::transcript::{self, Unfinished};
+use crate::conversation::transcript::{self, UnfinishedTurn};
 use crate::conversation::{plans, tokens};
 use crate::people::{People, Role};
 use crate::provider::{Attempts, Usage};
@@ -16,9 +16,9 @@ use crate::replies;
 use crate::services::{Services, person_on};
 use crate::store::StoreError;
 use crate::trust::taint;
-use crate::turn::background::of as background_kind;
+use crate::turn::background::behaviour_of as background_kind;
 use crate::turn::commits::{self, PausedConversation, TurnBeginning, UsedFacts};
-use crate::turn::compaction::{self, apart};
+use crate::turn::compaction::{self, separation};
 use crate::turn::end::TurnEnd;
 use crate::turn::error::TurnError;
 use crate::turn::frozen::{KnownFacts, frozen_memory};
@@ -28,9 +28,9 @@ use crate::turn::personas::{ChosenPersona, KnownSubject, PersonaSubject};
 use crate::turn::prompt::InvokedSkills;
 use crate::turn::run::active::{ActiveTurn, Requester, TurnHandles};
 use crate::turn::run::ending::commit_end;
-use crate::turn::run::first_step::{FirstStep, ToldAtFirst, first_step};
+use crate::turn::run::first_step::{FirstStep, FirstStepContent, first_step};
 use crate::turn::run::late;
-use crate::turn::run::part::TurnPart;
+use crate::turn::run::limits::TurnLimits;
 use crate::turn::services::TurnServices;
 use crate::turn::spending::Granted;
 use crate::types::event::EventKind;
@@ -43,7 +43,7 @@ pub(crate) enum TurnStart {
     /// Waiting messages of one person at one address; never empty.
     New(Vec<WaitingMessage>),
     /// An unfinished turn, and what its person has said while it waited for a model.
-    Resume(Box<Unfinished>, Vec<WaitingMessage>),
+    Resume(Box<UnfinishedTurn>, Vec<WaitingMessage>),
 }
 
 /// The state of the store at the beginning of a turn.
@@ -71,19 +71,20 @@ pub(crate) async fn run(
     begin: TurnStart,
     handles: TurnHandles,
 ) -> Result<Option<Session>, TurnError> {
-    let _about_to_write = turns.services.bus.store.about_to_write();
+    let _announced_writer = turns.services.bus.store.announce_writer();
     let begun = match begin {
         TurnStart::New(rows) => ActiveTurn::start(turns, session, rows, handles).await?,
         TurnStart::Resume(unfinished, _) => ActiveTurn::resume(turns, *unfinished, handles).await?,
     };
     let Some(active) = begun else { return Ok(None) };
-    let (turn, time_max, too_slow) = (active.turn, active.part.time_max, active.part.too_slow());
-    let time_left = time_max.saturating_sub(active.part.worked);
-    let (is_task, keeps_quiet) = (active.part.background.is_some(), active.part.keeps_quiet);
+    let (turn, time_max, timeout_text) =
+        (active.turn, active.limits.time_max, active.limits.timeout_text());
+    let time_left = time_max.saturating_sub(active.limits.worked);
+    let (is_task, keeps_quiet) = (active.limits.background.is_some(), active.limits.keeps_quiet);
     let mut end = active.end_with(replies::SOMETHING_BROKE.to_owned());
     let ended = timeout(time_left, Box::pin(active.work())).await;
     match ended.unwrap_or_else(|_| {
-        end.words = Some(too_slow);
+        end.words = Some(timeout_text);
         Err(TurnError::Abort(anyhow!("it took longer than {time_max:?}")))
     }) {
         // The session of a background task is closed.
@@ -110,7 +111,8 @@ impl<'a> ActiveTurn<'a> {
         let sender = rows[0].sender().clone();
         if late::are_late(&turns.services.bus, &rows).await? {
             let reply = replies::TOO_LATE.to_owned();
-            commits::close(&turns.services.bus.store, rows, InboundOutcome::Late, reply).await?;
+            commits::close_messages(&turns.services.bus.store, rows, InboundOutcome::Late, reply)
+                .await?;
             return Ok(None);
         }
         let is_task = origin.task().is_some();
@@ -121,9 +123,15 @@ impl<'a> ActiveTurn<'a> {
             false => read(turns, session, speaker).await?,
         };
         let StartState { role, chosen, mut session, plan, known } = state;
-        let quiet = chosen.quiet_words(role, turns.services.now());
+        let quiet = chosen.quiet_hours_text(role, turns.services.now());
         if let Some(words) = quiet.filter(|_| is_said) {
-            commits::close(&turns.services.bus.store, rows, InboundOutcome::Refused, words).await?;
+            commits::close_messages(
+                &turns.services.bus.store,
+                rows,
+                InboundOutcome::Refused,
+                words,
+            )
+            .await?;
             return Ok(None);
         }
         let invoked = match is_task {
@@ -138,7 +146,7 @@ impl<'a> ActiveTurn<'a> {
             true => (FrozenContext::default(), Vec::new()),
             false => frozen_memory(turns, &mut session, &sender, role, &known).await?,
         };
-        let content = ToldAtFirst { role, rows: &rows, invoked: &invoked, changes, plan };
+        let content = FirstStepContent { role, rows: &rows, invoked: &invoked, changes, plan };
         let FirstStep { step, facts, overheard } =
             first_step(turns, &session, content, &mut frozen).await?;
         let reply_to = rows.last().and_then(|row| row.inbound.id.clone());
@@ -155,8 +163,8 @@ impl<'a> ActiveTurn<'a> {
             provider: turns.models.for_session(&session).name().to_owned(),
         };
         let at = beginning.origin.chat().cloned();
-        let (id, turn) = commits::start(&turns.services.bus.store, beginning).await?;
-        at.iter().for_each(|at| turns.services.bus.overheard.shown(at, overheard));
+        let (id, turn) = commits::start_turn(&turns.services.bus.store, beginning).await?;
+        at.iter().for_each(|at| turns.services.bus.overheard.remove_shown(at, overheard));
         session.id = id;
         session.frozen = Some(frozen);
         session.turns.push(Turn {
@@ -183,7 +191,7 @@ impl<'a> ActiveTurn<'a> {
         asker: Requester,
         handles: TurnHandles,
     ) -> Result<Option<Self>, TurnError> {
-        let Some(part) = TurnPart::of(turns, &session, turn).await? else {
+        let Some(limits) = TurnLimits::of(turns, &session, turn).await? else {
             let is_heartbeat =
                 session.origin.task().is_some_and(|task| task.kind == TaskKind::Heartbeat);
             let end = TurnEnd::silent(&session.origin);
@@ -194,11 +202,11 @@ impl<'a> ActiveTurn<'a> {
             (draft.turn, draft.reply_to) = (Some(turn), asker.reply_to.clone());
         });
         // Changed instructions are reported to the owner before a model follows them.
-        turns.instruction_watcher.look().await?;
+        turns.instruction_watcher.report_changes().await?;
         turns.tools.arrived().await;
-        let base = instructions::base(turns, &session, asker.speaker(), part.caller).await;
+        let base = instructions::base(turns, &session, asker.speaker(), limits.caller).await;
         let PromptBase { system, facts, tools, tools_tokens, context_window } = base;
-        let payer = payer(&turns.services, &session, &asker, &part).await?;
+        let payer = payer(&turns.services, &session, &asker, &limits).await?;
         let provider = turns.models.for_session(&session);
         Ok(Some(Self {
             fixed_tokens: tokens::fixed_tokens(&system, session.summary.as_deref()),
@@ -215,7 +223,7 @@ impl<'a> ActiveTurn<'a> {
             turns,
             session,
             turn,
-            part,
+            limits,
             asker,
             handles,
             system,
@@ -249,7 +257,7 @@ async fn read_after_pause(
     let store = &turns.services.bus.store;
     let (session, since) = (state.session.id, paused.since);
     let is_quiet = move |store: &Connection| transcript::is_quiet_since(store, session, since);
-    if !store.read(is_quiet).await? || !commits::cleaned(store, paused).await? {
+    if !store.read(is_quiet).await? || !commits::clean_conversation(store, paused).await? {
         return Ok(state);
     }
     tracing::info!(session = session.0, "Left untrusted parts out after a pause");
@@ -265,9 +273,9 @@ async fn read_after_pause(
 /// does not matter.
 fn paused(turns: &TurnServices, state: &StartState) -> Option<PausedConversation> {
     let StartState { role, chosen, session, plan, .. } = state;
-    let after = turns.config.clean_after.filter(|_| apart::are_told_apart(turns, session))?;
+    let after = turns.config.clean_after.filter(|_| separation::are_separated(turns, session))?;
     let has_untrusted_plan = plan.as_ref().is_some_and(|plan| plan.tainted);
-    if !has_untrusted_plan && taint::of_one(session, *role).is_none() {
+    if !has_untrusted_plan && taint::session_taint(session, *role).is_none() {
         return None;
     }
     let since = turns.services.now().to_utc() - TimeDelta::from_std(after).ok()?;
@@ -361,7 +369,7 @@ async fn payer(
     services: &Services,
     session: &Session,
     asker: &Requester,
-    part: &TurnPart,
+    limits: &TurnLimits,
 ) -> Result<Payer, TurnError> {
     let origin = &session.origin;
     let person = person_on(services, origin.channel(), &asker.sender).await?;
@@ -369,7 +377,7 @@ async fn payer(
         Some(TaskId { kind, number }) => {
             (CallCause::Task(kind), (kind == TaskKind::Job).then_some(number))
         }
-        None if part.job.is_some() => (CallCause::Task(TaskKind::Job), part.job),
+        None if limits.job.is_some() => (CallCause::Task(TaskKind::Job), limits.job),
         None => (CallCause::Chat, None),
     };
     let persona = session.persona.name;

@@ -27,24 +27,24 @@ pub(super) struct ReachedLimit {
 
 impl ActiveTurn<'_> {
     /// Returns the limit that the turn has reached, before another step begins.
-    pub(super) async fn used_up(&self) -> Result<Option<ReachedLimit>, TurnError> {
-        let steps = self.part.steps_max;
+    pub(super) async fn find_reached_limit(&self) -> Result<Option<ReachedLimit>, TurnError> {
+        let steps = self.limits.steps_max;
         if self.steps_made() >= steps {
-            let words = match self.part.background {
+            let words = match self.limits.background {
                 None => replies::steps_exhausted(steps),
                 Some(_) => replies::task_steps_used_up(steps),
             };
-            let note = match self.part.background {
+            let note = match self.limits.background {
                 None => prompt::steps_used_up(steps),
                 Some(kind) => kind.steps_used_up(steps),
             };
             return Ok(Some(ReachedLimit { note, words }));
         }
-        if self.part.keeps_quiet && self.turns.heartbeat.is_quiet() {
+        if self.limits.keeps_quiet && self.turns.heartbeat.is_quiet() {
             let (note, words) = (prompt::QUIET_HOURS_BEGAN, replies::QUIET_HOURS_BEGAN);
             return Ok(Some(ReachedLimit { note: note.to_owned(), words: words.to_owned() }));
         }
-        let Some(tokens_max) = self.part.tokens_max else { return Ok(None) };
+        let Some(tokens_max) = self.limits.tokens_max else { return Ok(None) };
         let turn = self.turn;
         let used = self
             .turns
@@ -59,11 +59,11 @@ impl ActiveTurn<'_> {
 
     /// Returns the message of the call that has ended the turn, in its last step.
     pub(super) fn finished(&self) -> Option<FinishingText> {
-        let last = self.steps().last().filter(|_| self.part.finish == Finish::Explicit)?;
-        let (_, text) = finish::ended_with(&last.calls)?;
-        let message = match self.part.background {
+        let last = self.steps().last().filter(|_| self.limits.finish == Finish::Explicit)?;
+        let (_, text) = finish::find_ending_call(&last.calls)?;
+        let message = match self.limits.background {
             None if is_no_reply(text) => {
-                self.owes_words().then(|| replies::NOTHING_TO_SAY.to_owned())
+                self.owes_answer().then(|| replies::NOTHING_TO_SAY.to_owned())
             }
             None => Some(text.to_owned()),
             Some(kind) => kind.closing_message(self.steps(), text),
@@ -87,26 +87,26 @@ impl ActiveTurn<'_> {
     }
 
     /// Returns true if a person waits for an answer in a private chat, and got no message in this turn.
-    pub(super) fn owes_words(&self) -> bool {
-        let is_conversation = matches!(self.part.caller, Caller::Conversation(_));
+    pub(super) fn owes_answer(&self) -> bool {
+        let is_conversation = matches!(self.limits.caller, Caller::Conversation(_));
         is_conversation
             && self.session.chat_kind == ChatKind::Private
-            && self.said_here().next().is_none()
+            && self.sent_here().next().is_none()
     }
 
     /// Returns the reminder for the next step, if the last one was silence while a person waits, a call written as
     /// text, or a text where only a call ends the turn.
     pub(super) fn reminder(&self) -> Option<String> {
         let last = self.steps().last().filter(|step| is_text_alone(step));
-        if last.is_some_and(|step| is_like_no_reply(&step.text)) && self.owes_words() {
-            return Some(prompt::WORDS_DUE.to_owned());
+        if last.is_some_and(|step| is_like_no_reply(&step.text)) && self.owes_answer() {
+            return Some(prompt::ANSWER_DUE.to_owned());
         }
         if self.has_lost_call() {
             return Some(prompt::LOST_CALL.to_owned());
         }
-        let is_due =
-            self.part.finish == Finish::Explicit && self.steps().last().is_some_and(is_text_alone);
-        is_due.then(|| match self.part.background {
+        let is_due = self.limits.finish == Finish::Explicit
+            && self.steps().last().is_some_and(is_text_alone);
+        is_due.then(|| match self.limits.background {
             None => prompt::reminder(&[finish::COMPLETION, finish::CONVERSE]),
             Some(kind) => kind.reminder(),
         })
@@ -116,7 +116,7 @@ impl ActiveTurn<'_> {
     pub(super) fn has_lost_call(&self) -> bool {
         let is_made = |step: &&Step| !step.text.is_empty() || !step.calls.is_empty();
         let last = self.steps().iter().rfind(is_made);
-        self.part.finish == Finish::Answer && last.is_some_and(is_lost_call)
+        self.limits.finish == Finish::Answer && last.is_some_and(is_lost_call)
     }
 
     /// Returns the completion with the answer extracted, if the model has written it as a call for the second time.
@@ -133,19 +133,19 @@ impl ActiveTurn<'_> {
     pub(super) fn reminds(&self, completion: &Completion) -> Option<u32> {
         let text = completion.text.trim();
         let is_cut = matches!(completion.stop, Some(StopReason::MaxTokens | StopReason::Refused));
-        let is_silence = match self.part.background {
+        let is_silence = match self.limits.background {
             None => is_no_reply(text),
             Some(kind) => kind.is_silence(text),
         };
-        if (is_silence || is_like_no_reply(text)) && self.owes_words() {
+        if (is_silence || is_like_no_reply(text)) && self.owes_answer() {
             let was_silent = |step: &Step| is_text_alone(step) && is_like_no_reply(&step.text);
             return (!self.steps().iter().any(was_silent)).then_some(1);
         }
-        if self.part.finish == Finish::Answer && !is_cut && is_lone_call(text) {
+        if self.limits.finish == Finish::Answer && !is_cut && is_lone_call(text) {
             // The second time the JSON is the answer: the person may have asked for it.
             return (!self.steps().iter().any(is_lost_call)).then_some(1);
         }
-        if self.part.finish == Finish::Answer || text.is_empty() || is_cut || is_silence {
+        if self.limits.finish == Finish::Answer || text.is_empty() || is_cut || is_silence {
             return None;
         }
         let before = self.steps().iter().filter(|step| is_text_alone(step)).count();

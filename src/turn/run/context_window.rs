@@ -8,7 +8,7 @@ use crate::conversation::{shorten, tokens};
 use crate::provider::{LearnedWindow, ProviderError, Usage};
 use crate::replies;
 use crate::turn::commits::{self, CompactionCommit};
-use crate::turn::compaction::apart;
+use crate::turn::compaction::separation;
 use crate::turn::compaction::{self, CompactionJob, KeptWhole};
 use crate::turn::error::TurnError;
 use crate::turn::frozen;
@@ -38,16 +38,16 @@ impl ActiveTurn<'_> {
         if self.provider.context_window() >= self.fitted {
             return Ok(false);
         }
-        let (role, caller) = (self.asker.role, self.part.caller);
+        let (role, caller) = (self.asker.role, self.limits.caller);
         let shares = instructions::shares(self.turns, &self.session, role, caller);
         let recalls = frozen::recalls(&self.session, role);
-        if recalls.is_some() && self.part.background.is_none() {
+        if recalls.is_some() && self.limits.background.is_none() {
             let services = &self.turns.services;
             let recalls = recalls.as_ref();
             let mut frozen = frozen::remembered(services, None, recalls, &shares).await.0;
             frozen.facts = frozen::renewed_facts(self.session.frozen.as_ref());
             let (store, turn, id) = (&services.bus.store, self.turn, self.session.id);
-            commits::frozen(store, turn, id, frozen.clone()).await?;
+            commits::store_frozen_memory(store, turn, id, frozen.clone()).await?;
             self.session.frozen = Some(frozen);
         }
         self.rebuild().await;
@@ -56,7 +56,7 @@ impl ActiveTurn<'_> {
 
     /// Makes the system prompt and the tools anew.
     async fn rebuild(&mut self) {
-        let (speaker, caller) = (self.asker.speaker(), self.part.caller);
+        let (speaker, caller) = (self.asker.speaker(), self.limits.caller);
         let base = instructions::base(self.turns, &self.session, speaker, caller).await;
         let summary = self.session.summary.as_deref();
         self.fixed_tokens = tokens::fixed_tokens(&base.system, summary);
@@ -70,7 +70,7 @@ impl ActiveTurn<'_> {
         let (name, LearnedWindow { given, is_set, tokens }) = (self.provider.name(), window);
         let message = replies::window_learned(name, tokens, given, is_set);
         let key = format!("window {name} {tokens}");
-        Ok(notices::tell_owner(&self.turns.services.bus, key, message).await?)
+        Ok(notices::notify_owner(&self.turns.services.bus, key, message).await?)
     }
 
     /// Shortens a prompt that was too long for the model. Returns false if nothing can be left out.
@@ -81,7 +81,7 @@ impl ActiveTurn<'_> {
         let used = self.used();
         // A context window that the model has reported is trusted.
         if self.provider.learned_window().is_none() || used <= self.provider.context_window() {
-            self.session.estimate.too_much(used, self.provider.context_window());
+            self.session.estimate.lower_ceiling(used, self.provider.context_window());
         }
         let shortened = self.shorten(1, 1).await?;
         let whole = KeptWhole::least(compaction::WHOLE_TURNS_MIN + 1 - times);
@@ -112,7 +112,8 @@ impl ActiveTurn<'_> {
         if saving < saving_min.max(1) {
             return Ok(false);
         }
-        commits::shortened(&self.turns.services.bus.store, self.turn, session.id, mark).await?;
+        commits::store_shortening(&self.turns.services.bus.store, self.turn, session.id, mark)
+            .await?;
         shorten::apply(&mut self.session.turns, mark);
         self.session.estimate.recount();
         self.session.shortened = Some(mark);
@@ -156,7 +157,7 @@ impl ActiveTurn<'_> {
         self.handles.draft.send_modify(|draft| draft.doing = Some(replies::COMPACTING.to_owned()));
         let summary_max =
             compaction::summary_tokens_max(&self.session, self.provider.context_window());
-        let audience = apart::told_apart_for(self.turns, &self.session, self.asker.role, job);
+        let audience = separation::separated_for(self.turns, &self.session, self.asker.role, job);
         let output = if audience.is_some() { 2 * summary_max } else { summary_max };
         let granted = match self.reserve_summary(job.frees(), output).await? {
             Ok(granted) => granted,
@@ -167,7 +168,8 @@ impl ActiveTurn<'_> {
         };
         let mut spent = Usage::default();
         let summariser = &*self.turns.models.summariser;
-        let made = apart::run_beside(summariser, job, audience, summary_max, &mut spent);
+        let made =
+            separation::summarize_with_trusted(summariser, job, audience, summary_max, &mut spent);
         let made = Box::pin(made).await;
         match made {
             Ok(summaries) => {
@@ -180,7 +182,7 @@ impl ActiveTurn<'_> {
             Err(error) => {
                 tracing::warn!(turn = self.turn.0, %error, "The model gave no summary");
                 let charge = self.summary_charge(&granted, spent);
-                commits::spent(&self.turns.services.bus.store, self.turn, charge).await?;
+                commits::charge_turn(&self.turns.services.bus.store, self.turn, charge).await?;
                 let waits = self.turns.config.wait_for_model.is_some();
                 let is_same = self.summariser() == self.provider.name();
                 Ok(match error {
@@ -210,7 +212,7 @@ impl ActiveTurn<'_> {
     /// Leaves out the turns and steps of a compaction. The former summary stays.
     async fn drop_without_summary(&mut self, job: &CompactionJob) -> Result<bool, TurnError> {
         let free = self.summary_charge(&Granted::default(), Usage::default());
-        let audience = apart::told_apart_for(self.turns, &self.session, self.asker.role, job);
+        let audience = separation::separated_for(self.turns, &self.session, self.asker.role, job);
         self.commit_compaction(job, job.former_summary(audience), free).await
     }
 
@@ -225,7 +227,7 @@ impl ActiveTurn<'_> {
         // anyway.
         let frozen = match &recalls {
             Some(_) => {
-                let (role, caller) = (self.asker.role, self.part.caller);
+                let (role, caller) = (self.asker.role, self.limits.caller);
                 let shares = instructions::shares(self.turns, &self.session, role, caller);
                 let services = &self.turns.services;
                 let recalls = recalls.as_ref();
@@ -237,7 +239,8 @@ impl ActiveTurn<'_> {
         };
         let spent = (self.turn, spent);
         let compacted = CompactionCommit::new(job, summaries.clone(), frozen.clone(), spent);
-        if !commits::compacted_in_turn(&self.turns.services.bus.store, self.turn, compacted).await?
+        if !commits::commit_turn_compaction(&self.turns.services.bus.store, self.turn, compacted)
+            .await?
         {
             return Ok(false);
         }

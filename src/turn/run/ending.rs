@@ -22,7 +22,7 @@ use crate::turn::services::TurnServices;
 use crate::types::event::EventKind;
 use crate::types::message::MessageId;
 use crate::types::session::{Session, TurnId, TurnOutcome};
-use crate::types::source::{Parts, Source};
+use crate::types::source::{Source, SourcedText};
 
 /// Maximum time that an answer waits for a draft that is being sent, so that it can replace it: even a slow link
 /// answers by then. A draft that takes longer is deleted when it has arrived.
@@ -39,10 +39,10 @@ pub(super) async fn commit_end(
 ) -> Result<Option<MessageId>, CommitError> {
     end.is_quiet = keeps_quiet && turns.heartbeat.is_quiet();
     let is_held = end.is_quiet;
-    let stale_draft = commits::answer(&turns.services.bus.store, turn, last, end).await?;
+    let stale_draft = commits::end_turn(&turns.services.bus.store, turn, last, end).await?;
     if is_held {
         // The heartbeat then wakes at the end of the quiet hours.
-        turns.heartbeat.switched.up();
+        turns.heartbeat.switched.notify();
     }
     Ok(stale_draft)
 }
@@ -67,7 +67,7 @@ impl ActiveTurn<'_> {
     /// Returns the outcome of the turn and the message to the person, for a completion without calls.
     fn closing_message(&self, completion: &Completion) -> (TurnOutcome, Option<String>) {
         let text = completion.text.trim();
-        if is_no_reply(text) && self.owes_words() {
+        if is_no_reply(text) && self.owes_answer() {
             return (TurnOutcome::Answered, Some(replies::NOTHING_TO_SAY.to_owned()));
         }
         if is_no_reply(text) {
@@ -80,13 +80,13 @@ impl ActiveTurn<'_> {
                     replies::LIMIT_USED_UP_OWNER
                 }
                 Some(StopReason::MaxTokens) => replies::LIMIT_USED_UP,
-                _ if self.said_here().next().is_some() => return (TurnOutcome::Answered, None),
-                _ if self.part.caller.may_say_nothing() => return (TurnOutcome::Silent, None),
+                _ if self.sent_here().next().is_some() => return (TurnOutcome::Answered, None),
+                _ if self.limits.caller.may_be_silent() => return (TurnOutcome::Silent, None),
                 _ => replies::NO_WORDS,
             };
             return (TurnOutcome::Failed, Some(explanation.to_owned()));
         }
-        if self.said_here().any(|sent| sent.trim() == text) {
+        if self.sent_here().any(|sent| sent.trim() == text) {
             return (TurnOutcome::Answered, None);
         }
         let cut = (completion.stop == Some(StopReason::MaxTokens)).then_some(replies::CUT_SHORT);
@@ -104,9 +104,9 @@ impl ActiveTurn<'_> {
     }
 
     /// Returns the texts that the message tool has sent here in this turn.
-    pub(super) fn said_here(&self) -> impl Iterator<Item = String> {
+    pub(super) fn sent_here(&self) -> impl Iterator<Item = String> {
         let calls = self.steps().iter().flat_map(|step| &step.calls);
-        calls.filter_map(|call| message::said_here(call, &self.part.people_at))
+        calls.filter_map(|call| message::sent_here(call, &self.limits.people_at))
     }
 
     /// Ends a turn that has reached a limit: a last completion reports what is done and what is left. Messages
@@ -119,7 +119,7 @@ impl ActiveTurn<'_> {
         let ReachedLimit { note, words: explanation } = limit;
         self.pending.clear();
         self.invoked.clear();
-        let step = self.push_step(Some(Parts::of(Source::Program, note)), Vec::new());
+        let step = self.push_step(Some(SourcedText::of(Source::Program, note)), Vec::new());
         self.emit(|| EventKind::StepStart { step });
         match self.ask(false).await? {
             Ok(mut completion) if !completion.text.trim().is_empty() => {
@@ -133,7 +133,7 @@ impl ActiveTurn<'_> {
             Err(error @ ProviderError::Busy { .. }) => self.fail(&error, begun).await,
             Ok(empty) => {
                 let charge = self.charge(&empty);
-                commits::spent(&self.turns.services.bus.store, self.turn, charge).await?;
+                commits::charge_turn(&self.turns.services.bus.store, self.turn, charge).await?;
                 self.give_up(explanation).await
             }
             Err(_) => self.give_up(explanation).await,
@@ -145,7 +145,7 @@ impl ActiveTurn<'_> {
         let mut end = self.end_with(explanation);
         let quiet = self.quiet_at_end().await;
         end.over_draft = quiet.is_some();
-        commit_end(self.turns, self.turn, None, end, self.part.keeps_quiet).await?;
+        commit_end(self.turns, self.turn, None, end, self.limits.keeps_quiet).await?;
         self.emit(|| EventKind::TurnEnd { silent: false });
         self.log_end(TurnOutcome::Failed);
         Ok(None)
@@ -162,8 +162,8 @@ impl ActiveTurn<'_> {
             reply_to: self.asker.reply_to.clone(),
             over_draft: false,
             // Only the results of background tasks are passed on.
-            tainted: self.part.background.is_some()
-                && taint::of_one(&self.session, self.asker.role).is_some(),
+            tainted: self.limits.background.is_some()
+                && taint::session_taint(&self.session, self.asker.role).is_some(),
             zone: self.turns.services.zone,
             is_quiet: false,
         }
@@ -179,14 +179,14 @@ impl ActiveTurn<'_> {
         let quiet = self.quiet_at_end().await;
         end.over_draft = quiet.is_some();
         let stale_draft =
-            commit_end(self.turns, self.turn, last, end, self.part.keeps_quiet).await?;
+            commit_end(self.turns, self.turn, last, end, self.limits.keeps_quiet).await?;
         self.erase(stale_draft);
         self.emit(|| EventKind::TurnEnd { silent });
         self.log_end(ending);
         self.current().ending = Some(ending);
         self.session.estimate.used = self.used();
         self.session.estimate.fixed = self.fixed_tokens + self.tools_tokens;
-        self.turns.services.bus.outbox.up();
+        self.turns.services.bus.outbox.notify();
         Ok(Some(self.session))
     }
 

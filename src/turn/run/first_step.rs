@@ -19,8 +19,8 @@ use crate::people::Role;
 use crate::services::Services;
 use crate::store::StoreError;
 use crate::tools::ToolReader;
-use crate::tools::recall::find::{FoundPassage, FoundPlace, RecallReader, RecallWish};
-use crate::tools::recall::{find, passage_words};
+use crate::tools::recall::find::{FoundPassage, PassageLocation, RecallReader, RecallRequest};
+use crate::tools::recall::{find, format_passage};
 use crate::turn::frozen::NOTE_DAYS;
 use crate::turn::prompt::{self, InvokedSkills, PromptTail, files};
 use crate::turn::quoted;
@@ -29,7 +29,7 @@ use crate::types::message::{Address, Cause, ChatKind, Inbound, OverheardLine};
 use crate::types::origin::Origin;
 use crate::types::persona::PersonaMemory;
 use crate::types::session::{FrozenContext, Plan, Session, Step};
-use crate::types::source::{Parts, Source};
+use crate::types::source::{Source, SourcedText};
 use crate::workspace::WorkspacePath;
 
 /// Maximum number of earlier messages that a new thread begins with.
@@ -54,13 +54,13 @@ const MEMORY_FILE: &str = "MEMORY.md";
 const MESSAGE_CHARS_MAX: usize = 2_000;
 
 /// The content of the first step, without the context that is looked up here.
-pub(super) struct ToldAtFirst<'a> {
+pub(super) struct FirstStepContent<'a> {
     pub(super) role: Role,
     /// The messages; never empty.
     pub(super) rows: &'a [WaitingMessage],
     pub(super) invoked: &'a InvokedSkills,
     /// Changes of the memory and the facts that the model does not know yet.
-    pub(super) changes: Vec<Parts>,
+    pub(super) changes: Vec<SourcedText>,
     /// The open plan of the conversation.
     pub(super) plan: Option<Plan>,
 }
@@ -78,7 +78,7 @@ pub(super) struct FirstStep {
 #[derive(Default)]
 struct Recalled {
     /// The text for the end of the prompt. None if nothing is recalled.
-    text: Option<Parts>,
+    text: Option<SourcedText>,
     /// Facts that are related to the messages.
     facts: Vec<FactId>,
 }
@@ -87,10 +87,10 @@ struct Recalled {
 pub(super) async fn first_step(
     turns: &TurnServices,
     session: &Session,
-    content: ToldAtFirst<'_>,
+    content: FirstStepContent<'_>,
     frozen: &mut FrozenContext,
 ) -> Result<FirstStep, StoreError> {
-    let ToldAtFirst { role, rows, invoked, mut changes, plan } = content;
+    let FirstStepContent { role, rows, invoked, mut changes, plan } = content;
     let first = &rows.first().expect("a turn begins with a message").inbound;
     changes.extend(plan.as_ref().map(plan_text));
     let recalled = recall(turns, session, role, rows).await;
@@ -117,9 +117,9 @@ pub(super) async fn first_step(
 }
 
 /// Returns the open plan of the conversation, for the model.
-fn plan_text(plan: &Plan) -> Parts {
+fn plan_text(plan: &Plan) -> SourcedText {
     let source = Source::Plan { read_others: plan.tainted };
-    Parts::of(source, format!("Your plan, which you keep with `plan`:\n{plan}"))
+    SourcedText::of(source, format!("Your plan, which you keep with `plan`:\n{plan}"))
 }
 
 /// Returns the recalled passages for messages. A failed search returns none, and the turn goes on.
@@ -160,7 +160,7 @@ async fn search(
     let reader = RecallReader { at: at.clone(), chat_kind: session.chat_kind, who, files };
     let limit = RECALLED_MAX * 2;
     let seen = Some(SeenTurns { session: session.id, begins: session.begins });
-    let wish = RecallWish {
+    let wish = RecallRequest {
         terms: terms.clone(),
         scope: None,
         since: None,
@@ -174,24 +174,26 @@ async fn search(
     let matching = |found: &&FoundPassage| found.hit.is_rare && found.hit.share >= SHARE_MIN;
     let matching: Vec<_> = found.passages.iter().filter(matching).collect();
     let facts = matching.iter().filter_map(|found| match found.place {
-        FoundPlace::Fact(id, _) => Some(id),
-        FoundPlace::File(_) | FoundPlace::Talk { .. } => None,
+        PassageLocation::Fact(id, _) => Some(id),
+        PassageLocation::File(_) | PassageLocation::Talk { .. } => None,
     });
     let facts = facts.collect();
     let shown = matching.into_iter().filter(|it| !is_seen(it) && says_more(it, &terms));
-    let (mut text, mut count) = (Parts::default(), 0);
+    let (mut text, mut count) = (SourcedText::default(), 0);
     let mut tokens_left = TOKENS_MAX;
     for passage in shown.take(RECALLED_MAX) {
-        let passage_text = passage_words(passage, &terms, services.zone);
+        let passage_text = format_passage(passage, &terms, services.zone);
         let Some(rest) = tokens_left.checked_sub(tokens::tokens(&passage_text)) else { break };
         tokens_left = rest;
         let heading =
             if count == 0 { "From before, found by words of this message:\n" } else { "\n" };
         text.push_program(heading);
         let source = match (&passage.place, passage.sources.first()) {
-            (FoundPlace::File(_), Some(source)) => source.clone(),
-            (FoundPlace::Fact(..), _) => Source::Memory,
-            (FoundPlace::File(_) | FoundPlace::Talk { .. }, _) => Source::Past { in_group: false },
+            (PassageLocation::File(_), Some(source)) => source.clone(),
+            (PassageLocation::Fact(..), _) => Source::Memory,
+            (PassageLocation::File(_) | PassageLocation::Talk { .. }, _) => {
+                Source::Past { in_group: false }
+            }
         };
         text.push(source, passage_text);
         count += 1;
@@ -216,7 +218,7 @@ async fn background(
         return (Vec::new(), 0);
     };
     let overheard = &services.bus.overheard;
-    let lines = overheard.look(at);
+    let lines = overheard.lines(at);
     if !session.turns.is_empty() || at.thread.is_none() || !lines.is_empty() {
         let count = lines.len();
         return (lines, count);
@@ -227,7 +229,7 @@ async fn background(
     let seed = match history {
         Ok(Ok(Ok(history))) if !history.is_empty() => history,
         _ => {
-            let around = overheard.look(&Address { thread: None, ..at.clone() });
+            let around = overheard.lines(&Address { thread: None, ..at.clone() });
             around[around.len().saturating_sub(SEED_MAX)..].to_vec()
         }
     };
@@ -242,9 +244,9 @@ fn says_more(found: &FoundPassage, terms: &[Term]) -> bool {
 /// Returns true if the prompt has a passage anyway: in its facts, its memory or its recent notes.
 fn is_seen(found: &FoundPassage) -> bool {
     match &found.place {
-        FoundPlace::Fact(_, status) => *status == FactStatus::Active,
-        FoundPlace::Talk { .. } => false,
-        FoundPlace::File(path) => path.parse().is_ok_and(|path: WorkspacePath| {
+        PassageLocation::Fact(_, status) => *status == FactStatus::Active,
+        PassageLocation::Talk { .. } => false,
+        PassageLocation::File(path) => path.parse().is_ok_and(|path: WorkspacePath| {
             let is_recent = found.hit.at.checked_add_days(Days::new(NOTE_DAYS)) > Some(Utc::now());
             path.name() == MEMORY_FILE || (is_memory(&path) && is_recent)
         }),

@@ -16,7 +16,7 @@ use crate::tools::{AnyTool, CallTerms, Reach, ToolContext, ToolKind, ToolTerms};
 use crate::trust::permission::{self, Decider, Decision, PermissionReason, PermissionRequest};
 use crate::trust::taint::{self, Taint};
 use crate::trust::{links, own_words, telling};
-use crate::turn::calls::ToolOfCall;
+use crate::turn::calls::ToolLookup;
 use crate::turn::error::TurnError;
 use crate::turn::prompt;
 use crate::turn::run::active::ActiveTurn;
@@ -64,7 +64,7 @@ pub(super) struct OpenCall {
     pub(super) at: usize,
     pub(super) call: Call,
     /// Its tool. The error occurs only if it began before a crash, and its tool is gone.
-    pub(super) tool: ToolOfCall,
+    pub(super) tool: ToolLookup,
     pub(super) reads: bool,
     /// The reason if it needs approval, and who decides.
     pub(super) asks: Option<(PermissionReason, Decider)>,
@@ -104,8 +104,8 @@ fn is_named_by_job(
     tool: &str,
     reach: &Reach,
 ) -> rusqlite::Result<bool> {
-    let run = schedule::of_turn(store, turn)?;
-    Ok(run.as_ref().and_then(|run| run.job.brief.payload.unasked()).is_some_and(|unasked| {
+    let run = schedule::find_turn_run(store, turn)?;
+    Ok(run.as_ref().and_then(|run| run.job.definition.payload.unasked()).is_some_and(|unasked| {
         match reach {
             Reach::Url(url) => unasked.has_site_of(url),
             _ => unasked.has_tool(tool),
@@ -121,12 +121,12 @@ impl ActiveTurn<'_> {
         taint: Option<&Taint>,
         now: DateTime<Tz>,
     ) -> Option<String> {
-        let (is_attended, chat_kind) = (self.part.is_attended, self.session.chat_kind);
+        let (is_attended, chat_kind) = (self.limits.is_attended, self.session.chat_kind);
         let text = checked.kept_text.as_ref().filter(|text| {
             let by = &self.asker.sender.id;
             is_attended
                 && chat_kind == ChatKind::Private
-                && own_words::are_said(&self.session, by, text)
+                && own_words::are_own_words(&self.session, by, text)
                 && checked.kept_time.as_ref().is_none_or(|when| {
                     schedule::is_named_time(&own_words::said(&self.session, by), when, now)
                 })
@@ -148,7 +148,7 @@ impl ActiveTurn<'_> {
             return Ok((Decision::Allow, Decider::Admins));
         }
         let asking = &self.turns.config.asking;
-        let is_attended = self.part.is_attended;
+        let is_attended = self.limits.is_attended;
         let knows_url = matches!(
             &checked.reach,
             Reach::Url(url) if links::may_be_fetched(&self.session, url, is_attended)
@@ -188,7 +188,7 @@ impl ActiveTurn<'_> {
         let reach = reach.clone().within(cx.chat_kind);
         let Reach::Tell(message) = &reach else { return Ok(reach) };
         let is_harmless = cx.role < Role::Admin
-            || telling::is_agreed(&self.session, message, self.part.is_attended)
+            || telling::is_agreed(&self.session, message, self.limits.is_attended)
             || self.is_read_by_asker(&message.to).await?;
         Ok(if is_harmless { Reach::Outside } else { reach })
     }
@@ -222,10 +222,11 @@ impl ActiveTurn<'_> {
             Decision::Deny(PermissionReason::Unattended(why, _)) => &**why,
             Decision::Allow | Decision::Deny(_) => return Ok(decision),
         };
-        let by_job = !request.is_attended && why.can_be_named_by_job();
+        let by_job = request.can_be_named_by_job(why, &self.turns.config.asking);
         let (id, tool, can_be_granted) = (call.id, request.tool.to_owned(), why.can_be_granted());
         let (turn, reach) = (self.turn, request.reach.clone());
-        let (channel, sender) = (self.part.people_at.channel.clone(), self.asker.sender.id.clone());
+        let (channel, sender) =
+            (self.limits.people_at.channel.clone(), self.asker.sender.id.clone());
         let query = move |store: &Connection| {
             Ok(asks::is_approved(store, id)?
                 || (can_be_granted && asks::is_granted(store, &channel, &sender, &tool)?)
@@ -242,10 +243,11 @@ impl ActiveTurn<'_> {
     ) -> Result<Vec<OpenCall>, TurnError> {
         self.turns.tools.arrived().await;
         let cx = self.tool_context().await?;
-        let taint = taint::of(&self.turns.services.bus, &self.session, self.asker.role).await?;
+        let taint =
+            taint::find_taint(&self.turns.services.bus, &self.session, self.asker.role).await?;
         let (mut open, mut refusals) = (Vec::new(), Vec::new());
         for (at, call) in calls {
-            let checked = match self.part.caller.has(&call.tool) || self.is_approved(&call) {
+            let checked = match self.limits.caller.has(&call.tool) || self.is_approved(&call) {
                 true => check_call(self.turns, &call, &cx),
                 false => Err(format!("There is no tool `{}`.", call.tool)),
             };

@@ -65,7 +65,7 @@ impl ActiveTurn<'_> {
 
     /// Returns who is told of calls of this turn.
     async fn told_people(&self) -> Result<ToldPeople, TurnError> {
-        let is_there = *self.session.origin.channel() == self.part.people_at.channel;
+        let is_there = *self.session.origin.channel() == self.limits.people_at.channel;
         let to_owner = match audience(self.asker.role, self.session.chat_kind) {
             Audience::Owner => true,
             // The author of a job that was made on this machine has no chat there, but the owner has.
@@ -76,19 +76,20 @@ impl ActiveTurn<'_> {
             false => None,
         };
         let task = self.session.origin.task();
-        let task = task.map(|task| background::of(task.kind).reported_as(task));
+        let task = task.map(|task| background::behaviour_of(task.kind).reported_as(task));
         let is_owner = owner.is_some();
-        let to = owner.unwrap_or_else(|| self.part.people_at.clone());
+        let to = owner.unwrap_or_else(|| self.limits.people_at.clone());
         Ok(ToldPeople { terms: ReportTerms { to, task }, is_owner, is_there })
     }
 
-    /// Returns who may have a call made later. Others than the owner and admins decide about what their role allows in
-    /// their own private conversation.
+    /// Returns who may have a call made later. Each person decides about what their role allows in their own private
+    /// conversation, also if they are an admin.
     fn later_decider(&self, told: &ToldPeople, decider: Decider) -> LaterDecider {
         match decider {
             _ if !told.is_there => LaterDecider::Nobody,
-            _ if told.is_owner || self.asker.role >= Approvals::BY => LaterDecider::Admins,
+            _ if told.is_owner => LaterDecider::Admins,
             Decider::Person => LaterDecider::Person,
+            Decider::Admins if self.asker.role >= Approvals::BY => LaterDecider::Admins,
             Decider::Admins => LaterDecider::Nobody,
         }
     }
@@ -101,7 +102,7 @@ impl ActiveTurn<'_> {
             sender: self.asker.sender.clone(),
             known_on: self.session.origin.channel().clone(),
             chat_kind: self.session.chat_kind,
-            to: self.part.people_at.clone(),
+            to: self.limits.people_at.clone(),
             tainted,
             decider,
         }
@@ -109,7 +110,7 @@ impl ActiveTurn<'_> {
 
     /// Plans the approved call in the first step of a turn that exists only for it.
     pub(super) async fn plan_approved(&mut self) -> Result<(), TurnError> {
-        let Some(ApprovedCall { tool, arguments }) = self.part.approved.clone() else {
+        let Some(ApprovedCall { tool, arguments }) = self.limits.approved.clone() else {
             return Ok(());
         };
         if self.steps_made() > 0 {
@@ -124,6 +125,6 @@ impl ActiveTurn<'_> {
         let is_same_call = |approved: &ApprovedCall| {
             (&approved.tool, &approved.arguments) == (&call.tool, &call.arguments)
         };
-        self.steps_made() == 1 && self.part.approved.as_ref().is_some_and(is_same_call)
+        self.steps_made() == 1 && self.limits.approved.as_ref().is_some_and(is_same_call)
     }
 }

@@ -2,7 +2,7 @@
 
 use rusqlite::Connection;
 
-use crate::conversation::transcript::Unfinished;
+use crate::conversation::transcript::UnfinishedTurn;
 use crate::people::Role;
 use crate::replies;
 use crate::services::load;
@@ -26,15 +26,15 @@ impl<'a> ActiveTurn<'a> {
     /// Resumes a turn after its last commit. None if the turn was ended instead, for example after too many attempts.
     pub(super) async fn resume(
         turns: &'a TurnServices,
-        unfinished: Unfinished,
+        unfinished: UnfinishedTurn,
         handles: TurnHandles,
     ) -> Result<Option<Self>, TurnError> {
-        let Unfinished { turn, attempts, silent, .. } = unfinished;
+        let UnfinishedTurn { turn, attempts, silent, .. } = unfinished;
         let origin = unfinished.origin.clone();
         handles.draft.send_modify(|shown| shown.made = unfinished.draft.clone());
         let store = &turns.services.bus.store;
         if silent {
-            commits::answer(store, turn, None, TurnEnd::silent(&origin)).await?;
+            commits::end_turn(store, turn, None, TurnEnd::silent(&origin)).await?;
             return Ok(None);
         }
         if attempts >= ATTEMPTS_MAX {
@@ -44,18 +44,18 @@ impl<'a> ActiveTurn<'a> {
                 "Gave up a turn, because it was interrupted each time"
             );
             if origin.task().is_some() {
-                commits::gave_up(store, turn, origin).await?;
+                commits::give_up_task(store, turn, origin).await?;
                 // What a heartbeat run did not do may be held until the quiet hours end.
-                turns.heartbeat.switched.up();
+                turns.heartbeat.switched.notify();
                 return Ok(None);
             }
             let end =
                 TurnEnd::failed(&unfinished, replies::GAVE_UP.to_owned(), turns.services.zone);
-            commits::answer(store, turn, None, end).await?;
+            commits::end_turn(store, turn, None, end).await?;
             return Ok(None);
         }
-        commits::resume(store, turn).await?;
-        let Unfinished { sender, reply_to, model_wait: wait, .. } = unfinished;
+        commits::resume_turn(store, turn).await?;
+        let UnfinishedTurn { sender, reply_to, model_wait: wait, .. } = unfinished;
         let Some(mut session) = load(&turns.services, &origin).await? else { return Ok(None) };
         let (role, chosen) = role_and_persona(turns, &origin, &sender).await?;
         chosen.enter(&mut session);

@@ -14,7 +14,7 @@ use crate::trust::acts::tool_role;
 use crate::trust::permission::PermissionReason;
 use crate::trust::table::Act;
 use crate::trust::taint;
-use crate::turn::calling::CallContext;
+use crate::turn::call_context::CallContext;
 use crate::turn::calls::{self, CallResult};
 use crate::turn::error::TurnError;
 use crate::turn::proposed;
@@ -118,11 +118,11 @@ impl ActiveTurn<'_> {
             call,
             person: &self.asker.sender,
             role: self.asker.role,
-            at: &self.part.people_at,
+            at: &self.limits.people_at,
             chat_kind: self.session.chat_kind,
-            is_there: *self.session.origin.channel() == self.part.people_at.channel,
+            is_there: *self.session.origin.channel() == self.limits.people_at.channel,
             own_words: None,
-            keeps_quiet: self.part.keeps_quiet,
+            keeps_quiet: self.limits.keeps_quiet,
         }
     }
 
@@ -149,8 +149,8 @@ impl ActiveTurn<'_> {
         }
         let step = self.current().steps.last().expect("the step whose calls these are");
         let calls: Vec<_> = batch.iter().map(|open| step.calls[open.at].clone()).collect();
-        let here = &self.part.people_at;
-        if calls.iter().any(|call| message::said_here(call, here).is_some()) {
+        let here = &self.limits.people_at;
+        if calls.iter().any(|call| message::sent_here(call, here).is_some()) {
             self.begin_draft_anew().await?;
         }
         Ok(calls.iter().any(|call| call.outcome == CallOutcome::Waiting))
@@ -188,7 +188,7 @@ impl ActiveTurn<'_> {
 
     pub(super) async fn tool_context(&self) -> Result<ToolContext, TurnError> {
         let Requester { sender, role, .. } = &self.asker;
-        let files_at = &self.part.people_at;
+        let files_at = &self.limits.people_at;
         tool_context(self.turns, &self.session, files_at, sender, *role).await
     }
 }
@@ -206,9 +206,9 @@ pub(crate) async fn tool_context(
     let query = move |store: &_| {
         Ok((journal::files_at(store, &at)?, folder_owner(store, &channel, &sender)?))
     };
-    let (came_here, owner) = turns.services.bus.store.read(query).await?;
+    let (arrived_here, owner) = turns.services.bus.store.read(query).await?;
     Ok(ToolContext {
-        came_here: came_here.into(),
+        arrived_here: arrived_here.into(),
         owner,
         instruction_watcher: turns.instruction_watcher.clone(),
         workspace: turns.services.workspace.clone(),
@@ -223,7 +223,7 @@ pub(crate) async fn tool_context(
         chat_kind: session.chat_kind,
         channels: turns.services.channels.keys().cloned().collect(),
         now: turns.services.now(),
-        tainted: taint::of(&turns.services.bus, session, role).await?.is_some(),
+        tainted: taint::find_taint(&turns.services.bus, session, role).await?.is_some(),
     })
 }
 

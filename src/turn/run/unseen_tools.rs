@@ -53,6 +53,6 @@ impl ActiveTurn<'_> {
         );
         let key = format!("tools {name}");
         let message = replies::tools_dropped(name, counted, estimate);
-        Ok(notices::tell_owner(&self.turns.services.bus, key, message).await?)
+        Ok(notices::notify_owner(&self.turns.services.bus, key, message).await?)
     }
 }

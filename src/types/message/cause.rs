@@ -71,11 +71,15 @@ impl Cause {
         }
     }
 
-    pub fn voice(&self) -> Voice {
+    pub fn author(&self) -> MessageAuthor {
         match self {
-            Self::Person(sender) => Voice::Person(sender.id.clone()),
-            Self::Job { job, .. } => Voice::Task { kind: TaskKind::Job, number: Some(*job) },
-            Self::Heartbeat { .. } => Voice::Task { kind: TaskKind::Heartbeat, number: None },
+            Self::Person(sender) => MessageAuthor::Person(sender.id.clone()),
+            Self::Job { job, .. } => {
+                MessageAuthor::Task { kind: TaskKind::Job, number: Some(*job) }
+            }
+            Self::Heartbeat { .. } => {
+                MessageAuthor::Task { kind: TaskKind::Heartbeat, number: None }
+            }
         }
     }
 }
@@ -83,7 +87,7 @@ impl Cause {
 /// The speaker of a message. A job speaks for itself: its message does not count as its person's answer and is not
 /// joined with their messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Voice {
+pub enum MessageAuthor {
     Person(SenderId),
     /// A due task. The heartbeat has no number, because all its runs share one voice.
     Task {

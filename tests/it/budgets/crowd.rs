@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use peacrab::config::AgentConfig;
 use peacrab::conversation::budgets::{Allowance, Budget, Budgets};
 use peacrab::people::Access;
-use peacrab::store::{Moment, Observer, Phase, StoreOptions, Sync};
+use peacrab::store::{CommitEvent, Observer, Phase, StoreOptions, Sync};
 
 use crate::support::effort;
 use crate::support::rig::{OWNER, Parts, Rig};
@@ -77,7 +77,7 @@ async fn commits(budgets: Budgets) -> (BTreeMap<&'static str, usize>, Vec<&'stat
     const TURNS: usize = 5;
     let seen = SeenCommits::default();
     let noted = Arc::clone(&seen);
-    let observer: Observer = Arc::new(move |moment: Moment<'_>| {
+    let observer: Observer = Arc::new(move |moment: CommitEvent<'_>| {
         if moment.phase == Phase::After {
             noted.lock().unwrap().push((moment.labels.to_vec(), moment.sync));
         }

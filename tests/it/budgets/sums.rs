@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use peacrab::conversation::ledger::sums::{LedgerPart, spent_since};
+use peacrab::conversation::ledger::sums::{LedgerFilter, spent_since};
 use peacrab::conversation::ledger::{book_all_estimated, change_person, prune_usage};
 use peacrab::store::Time;
 use peacrab::types::persona::PersonaName;
@@ -77,14 +77,14 @@ fn kid() -> PersonaName {
     "kid".parse().unwrap()
 }
 
-fn part(key: &str) -> LedgerPart {
+fn part(key: &str) -> LedgerFilter {
     let number = || key.split(' ').nth(1).unwrap().parse().unwrap();
     match key.split(' ').next().unwrap() {
-        "all" => LedgerPart::All,
-        "cause" => LedgerPart::Cause(CallCause::parse(key.split(' ').nth(1).unwrap()).unwrap()),
-        "job" => LedgerPart::Job(number()),
-        "person" => LedgerPart::Person(PersonId(number())),
-        "persona" => LedgerPart::Persona(kid()),
+        "all" => LedgerFilter::All,
+        "cause" => LedgerFilter::Cause(CallCause::parse(key.split(' ').nth(1).unwrap()).unwrap()),
+        "job" => LedgerFilter::Job(number()),
+        "person" => LedgerFilter::Person(PersonId(number())),
+        "persona" => LedgerFilter::Persona(kid()),
         _ => panic!("{key}"),
     }
 }

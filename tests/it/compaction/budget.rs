@@ -146,7 +146,7 @@ fn estimates_what_tokenizers_give() {
 fn what_one_provider_taught_is_not_believed_of_the_next() {
     let mut estimate = TokenEstimate { used: 9_000, ..TokenEstimate::default() };
     estimate.learn(1_000, 2_000);
-    estimate.too_much(10_000, 20_000);
+    estimate.lower_ceiling(10_000, 20_000);
     assert_eq!((estimate.counted(500), estimate.context_window(20_000)), (1_000, 9_000));
     estimate.forget_provider();
     assert_eq!(
@@ -165,9 +165,9 @@ fn believes_the_provider_within_reason() {
     assert_eq!(estimate.counted(1_000), 1_500);
     estimate.learn(100_000, 10);
     assert_eq!(estimate.counted(1_000), 500);
-    estimate.too_much(10_000, 20_000);
+    estimate.lower_ceiling(10_000, 20_000);
     assert_eq!((estimate.context_window(20_000), estimate.context_window(5_000)), (9_000, 5_000));
-    estimate.too_much(100, 20_000);
+    estimate.lower_ceiling(100, 20_000);
     assert_eq!(estimate.context_window(20_000), 5_000);
 }
 

@@ -1,7 +1,7 @@
 //! The shares of a context window: whatever the window, the memory and the turns, a compaction leaves room for many
 //! more turns, or a turn is so long that it cannot.
 
-use peacrab::conversation::shares::{FREES_PERCENT, Shares, tools_max};
+use peacrab::conversation::shares::{ContextShares, FREES_PERCENT, tools_max};
 use peacrab::conversation::tokens::{COMPACT_AT, FULL_AT, percent, turn_tokens};
 use peacrab::turn::compaction::{KeptWhole, kept};
 use peacrab::types::session::{Step, Turn, TurnId, TurnOutcome};
@@ -32,7 +32,7 @@ fn turn(id: i64, tokens: u64) -> Turn {
 /// What a conversation of equal turns comes to: after how many turns it was compacted, and what was used after that.
 fn compactions(context_window: u64, texts: u64, tokens: u64) -> Vec<(usize, u64, usize)> {
     let tools = tools_max(context_window).min(1_800);
-    let shares = Shares::new(context_window, tools);
+    let shares = ContextShares::new(context_window, tools);
     let (memory, notes) = (texts.min(shares.memory), texts.min(shares.notes));
     let instructions = texts.min(shares.instructions_beside(memory, notes));
     let fixed = tools + IDENTITY + instructions + memory + notes;
@@ -46,7 +46,8 @@ fn compactions(context_window: u64, texts: u64, tokens: u64) -> Vec<(usize, u64,
         if used <= percent(context_window, COMPACT_AT) {
             continue;
         }
-        let left = Shares::new(context_window, 0).used.saturating_sub(fixed + shares.summary);
+        let left =
+            ContextShares::new(context_window, 0).used.saturating_sub(fixed + shares.summary);
         let from = kept(&turns, KeptWhole::within(&turns, percent(context_window, 25), left));
         let frees: u64 = turns[..from].iter().map(turn_tokens).sum();
         if from > 0
@@ -76,7 +77,7 @@ proptest! {
     ) {
         let context_window = window - window / 8;
         let tokens = (context_window * permille / 1_000).max(8);
-        let shares = Shares::new(context_window, 0);
+        let shares = ContextShares::new(context_window, 0);
         for (turns, used, left) in compactions(context_window, texts, tokens) {
             // Only a turn that is too large by itself leaves less.
             prop_assert!(used <= shares.used || left == 1, "{used} of {context_window} are used by {left} turns");
@@ -89,7 +90,8 @@ proptest! {
     fn the_shares_fit_together(window in 2_048_u64..1_048_576) {
         let context_window = window - window / 8;
         let tools = tools_max(context_window);
-        let Shares { used, instructions, memory, notes, summary } = Shares::new(context_window, tools);
+        let ContextShares { used, instructions, memory, notes, summary } =
+            ContextShares::new(context_window, tools);
         prop_assert!(tools + instructions + memory + notes + summary < used);
         prop_assert!(used <= percent(context_window, 65));
     }

@@ -24,7 +24,7 @@ const DEADLINES: DiscordDeadlines = DiscordDeadlines {
     silence: Duration::from_millis(1500),
     identify: Duration::from_millis(10),
     catch_up: Duration::from_secs(5),
-    again: Duration::from_millis(300),
+    retry_pause: Duration::from_millis(300),
 };
 
 /// Below `silence`, as Discord's are.

@@ -29,7 +29,7 @@ const DEADLINES: SlackDeadlines = SlackDeadlines {
     silence: Duration::from_millis(1500),
     catch_up: Duration::from_secs(2),
     steady: Duration::from_secs(10),
-    again: Duration::from_millis(300),
+    retry_pause: Duration::from_millis(300),
 };
 
 pub(super) struct OnSlack {

@@ -23,7 +23,7 @@ use peacrab::provider::{
     ToolCall,
 };
 use peacrab::secret::Redactor;
-use peacrab::store::{Moment, Observer, Phase, StoreOptions};
+use peacrab::store::{CommitEvent, Observer, Phase, StoreOptions};
 use peacrab::tasks::schedule::Clock;
 use peacrab::tools::{self, AnyTool, McpTools, ToolSet};
 use peacrab::turn::services::ModelChoice;
@@ -156,7 +156,7 @@ fn plan(spec: Spec) -> DaemonParts {
     };
     let away = spec.home.join("away.log");
     let config = shell::config();
-    let standing = tools::shell::standing(&config);
+    let standing = tools::shell::check_sandbox(&config);
     let tools = ToolSet::standard_with(tools::shell::tools(&config, &standing));
     tools.set_mcp_tools(McpTools::new(vec![act("act", false), act("look", true)], Vec::new()));
     let usual = ApprovalSettings::default();
@@ -214,7 +214,7 @@ fn clock() -> Clock {
 
 impl Kill {
     /// Ends the process at once, as a power cut would, with nothing cleaned up.
-    fn look(&self, moment: Moment<'_>) {
+    fn look(&self, moment: CommitEvent<'_>) {
         let here = match &self.at {
             At::Commit(commit) => moment.commit == *commit,
             At::Label(label) => moment.labels.contains(&label.as_str()),

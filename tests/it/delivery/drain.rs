@@ -65,9 +65,9 @@ impl Outbox {
         outbox::load(&self.store, id).unwrap().unwrap();
         let body = Body::Text("hello".to_owned());
         let chunk = Chunk { seq: 0, body, sending_since: None, ambiguous_sends: 0 };
-        outbox::cut(&self.store, id, &[chunk], false).unwrap();
-        outbox::sending(&self.store, id, 0, false).unwrap();
-        outbox::sent(&self.store, id, 0, None).unwrap();
+        outbox::store_chunks(&self.store, id, &[chunk], false).unwrap();
+        outbox::mark_sending(&self.store, id, 0, false).unwrap();
+        outbox::mark_sent(&self.store, id, 0, None).unwrap();
         lane.chat.to_string()
     }
 

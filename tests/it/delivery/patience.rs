@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use peacrab::bus::outbox::{Chunk, Delivery, Failures};
-use peacrab::channels::deliver::patience::{
+use peacrab::channels::deliver::retry::{
     FailedAttempt, FailureVerdict, ambiguity_pause, pause_after_failure,
 };
 use peacrab::types::message::{Address, Body, DeliveryId, Outbound};
@@ -28,7 +28,7 @@ fn is_given_up(beside_others: TimeDelta) -> bool {
     let body = Body::Text("hello".to_owned());
     let message = Outbound {
         id: DeliveryId(1),
-        part: 0,
+        chunk_index: 0,
         to: Address { channel: "home".into(), chat: "1".into(), thread: None },
         reply_to: None,
         overtakes: false,

@@ -6,7 +6,7 @@ use peacrab::channels::discord::inbound::{
     self, DiscordAddress, DiscordIdentity, DiscordReadingContext, decode, is_speech,
 };
 use peacrab::channels::discord::wire::{DiscordMessage, time_of};
-use peacrab::channels::hear::{self, AddressingRules, Route, route};
+use peacrab::channels::routing::{self, AddressingRules, Route, route};
 use peacrab::people::Groups;
 use peacrab::types::message::{
     Address, Cause, ChatKind, Inbound, InboundContent, MediaKind, MediaRef, Quote, Sender,
@@ -21,14 +21,14 @@ use crate::support::discord_api::line::{
 const ID: u64 = 1_200_000_000_000_000_055;
 
 const USUAL: Custom =
-    Custom { groups: Groups::Mention, threads: Threads::Reply, takes_part: false };
+    Custom { groups: Groups::Mention, threads: Threads::Reply, was_addressed: false };
 
 /// What the operator wants, and whether the bot was spoken to in this thread before.
 #[derive(Clone, Copy)]
 struct Custom {
     groups: Groups,
     threads: Threads,
-    takes_part: bool,
+    was_addressed: bool,
 }
 
 /// What becomes of a message of a person, as far as that can be told without a store.
@@ -53,7 +53,11 @@ fn address_of(line: &Line) -> DiscordAddress {
     DiscordAddress { guild, chat: chat.to_string(), thread, has_threads, role: None }
 }
 
-fn decoded(line: &Line, replied: Option<Value>, threads: Threads) -> Option<hear::DecodedMessage> {
+fn decoded(
+    line: &Line,
+    replied: Option<Value>,
+    threads: Threads,
+) -> Option<routing::DecodedMessage> {
     let message = DiscordMessage::deserialize(line.event(ID, replied)).unwrap();
     let context = DiscordReadingContext { bot: &bot(), channel: &"home".into(), threads };
     let decoded = decode(&message, &address_of(line), &context);
@@ -66,7 +70,7 @@ fn reading(line: &Line, replied: Option<Value>, custom: Custom) -> Reading {
     let Some(message) = message.filter(|message| message.bot_ids.is_empty()) else {
         return Reading::Ignored;
     };
-    let rules = AddressingRules { groups: custom.groups, takes_part: custom.takes_part };
+    let rules = AddressingRules { groups: custom.groups, was_addressed: custom.was_addressed };
     match (route(&message, rules), message.line()) {
         (Route::ToBot, _) => Reading::Speaks(Box::new(message.inbound)),
         (Route::Overheard, Some(line)) => Reading::Overheard(line),
@@ -167,7 +171,7 @@ fn what_somebody_has_passed_on_is_not_their_own_words() {
 
 #[test]
 fn in_a_thread_with_the_bot_everything_is_for_it_but_what_is_for_others() {
-    let custom = Custom { takes_part: true, ..USUAL };
+    let custom = Custom { was_addressed: true, ..USUAL };
     let line = |text: &str| Line::server(THREAD, &ADA, text);
     let heard = hear_in(&line("and then?"), None, custom).unwrap();
     let thread = Some(THREAD.to_string().into());

@@ -7,7 +7,7 @@ use peacrab::replies;
 use peacrab::store::{StoreOptions, Sync};
 use peacrab::types::commands;
 use peacrab::types::message::{
-    Body, Choice, DeliveryId, Entitled, Outbound, Press, Question, SenderId,
+    AllowedPressers, Body, Choice, DeliveryId, Outbound, Press, Question, SenderId,
 };
 use serde_json::json;
 
@@ -22,14 +22,14 @@ async fn ask(api: &DiscordApi, desk: &Desk) -> Sent {
     let body = Body::Choice(Question::new(
         "Shall I?".to_owned(),
         vec![choice("yes"), choice("no")],
-        Entitled::Only(SenderId::from(ADA.id.to_string())),
+        AllowedPressers::Only(SenderId::from(ADA.id.to_string())),
     ));
     let to = address(CREW, None);
     let (put_to, put_body) = (to.clone(), body.clone());
     let put = move |store: &_| outbox::put_body(store, &put_to, &put_body);
     let id: DeliveryId = desk.bus.store.write("ask", Sync::Now, put).await.unwrap();
     let message =
-        Outbound { id, part: 0, to, reply_to: None, overtakes: false, replaces: None, body };
+        Outbound { id, chunk_index: 0, to, reply_to: None, overtakes: false, replaces: None, body };
     discord(api).send(&message).await.unwrap();
     api.sent().pop().unwrap()
 }

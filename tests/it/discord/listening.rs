@@ -189,7 +189,7 @@ async fn hears_who_replies_to_what_it_said() {
     let to = address(CREW, None);
     let question = Outbound {
         id: DeliveryId(1),
-        part: 0,
+        chunk_index: 0,
         to,
         reply_to: None,
         overtakes: false,
@@ -244,7 +244,7 @@ async fn keeps_lines_between_people_as_context() {
         desk.wait_for(1).await;
     })
     .await;
-    let lines = desk.bus.overheard.look(&address(CREW, None));
+    let lines = desk.bus.overheard.lines(&address(CREW, None));
     let lines: Vec<_> = lines.iter().map(|line| (&*line.author, &*line.text)).collect();
     assert_eq!(lines, [("Ada", "it rains")]);
 }
@@ -267,8 +267,8 @@ async fn a_server_a_channel_or_a_thread_can_have_its_own_setting() {
         assert_eq!(desk.wait_for(2).await, ["always in the channel", "in private"]);
     })
     .await;
-    assert!(desk.bus.overheard.look(&address(LAB, None)).is_empty());
-    assert_eq!(desk.bus.overheard.look(&address(CREW, Some(THREAD))).len(), 1);
+    assert!(desk.bus.overheard.lines(&address(LAB, None)).is_empty());
+    assert_eq!(desk.bus.overheard.lines(&address(CREW, Some(THREAD))).len(), 1);
 }
 
 #[tokio::test]
@@ -383,7 +383,7 @@ async fn a_channel_that_it_may_not_look_at_is_no_private_chat() {
     let (to, reply_to) = (address(CREW, None), Some(asked.to_string().into()));
     let answer = Outbound {
         id: DeliveryId(1),
-        part: 0,
+        chunk_index: 0,
         to,
         reply_to,
         overtakes: false,
@@ -463,7 +463,7 @@ async fn what_is_still_to_be_read_back_outlives_a_restart() {
         let (api, desk) = with_a_missed_message().await;
         api.fail("GET /channels/*/messages", 3, &Fault::Status(500));
         // So long that it ends before it looks again.
-        let patient = DiscordDeadlines { again: Duration::from_secs(60), ..DEADLINES };
+        let patient = DiscordDeadlines { retry_pause: Duration::from_secs(60), ..DEADLINES };
         desk.listening(&discord_with(&api, Threads::Reply, patient), async {
             api.wait_for_sessions(2, 0).await;
             // In the same place, and so after the gap.
@@ -564,7 +564,7 @@ async fn what_begins_a_forums_post_stands_inside_of_it() {
     let (reply_to, body) = (Some(message), Body::Text("I do".to_owned()));
     let answer = Outbound {
         id: DeliveryId(1),
-        part: 0,
+        chunk_index: 0,
         to: at,
         reply_to,
         overtakes: false,

@@ -6,8 +6,8 @@ use peacrab::channels::discord::Discord;
 use peacrab::channels::discord::Threads;
 use peacrab::channels::{Channel, ChannelError, FileContent, MediaSink, Sent};
 use peacrab::types::message::{
-    Address, Attachment, Body, Choice, Content, DeliveryId, Entitled, Hint, MediaKind, MediaRef,
-    Outbound, Question, Reaction,
+    Address, AllowedPressers, Attachment, Body, Choice, Content, DeliveryId, Hint, MediaKind,
+    MediaRef, Outbound, Question, Reaction,
 };
 use serde_json::json;
 
@@ -135,7 +135,7 @@ async fn the_same_chunk_sent_twice_is_one_message() {
     let (api, discord) = start().await;
     let first = discord.send(&to_ada("hi")).await.unwrap();
     assert_eq!(discord.send(&to_ada("hi")).await.unwrap(), first);
-    discord.send(&Outbound { part: 1, ..to_ada("hi") }).await.unwrap();
+    discord.send(&Outbound { chunk_index: 1, ..to_ada("hi") }).await.unwrap();
     discord.send(&Outbound { id: DeliveryId(2), ..to_ada("hi") }).await.unwrap();
     // Drafts and notices have no number.
     let notice = Outbound { id: DeliveryId(0), ..to_ada("hi") };
@@ -200,7 +200,7 @@ async fn shows_that_it_types_and_that_it_has_seen() {
 fn question(count: usize) -> Outbound {
     let choice = |n| Choice { label: format!("Choice {n}"), says: format!("/pick {n}") };
     let choices = (0..count).map(choice).collect();
-    let body = Body::Choice(Question::new("Which?".to_owned(), choices, Entitled::Anyone));
+    let body = Body::Choice(Question::new("Which?".to_owned(), choices, AllowedPressers::Anyone));
     Outbound { id: DeliveryId(9), body, ..to_ada("") }
 }
 

@@ -13,7 +13,7 @@ use crate::support::script::{Reply, calls, says};
 const PLAN: &str = "Heartbeat: run `touch done` with exec.";
 
 fn parts() -> Parts {
-    let standing = shell::standing(&config());
+    let standing = shell::check_sandbox(&config());
     Parts {
         access: Access {
             owners: vec![OWNER.to_owned()],

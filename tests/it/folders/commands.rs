@@ -35,7 +35,7 @@ impl Scene {
             fs::create_dir_all(root.join(name).parent().unwrap()).unwrap();
             fs::write(root.join(name), text).unwrap();
         }
-        let tools = ToolSet::standard_with(shell::tools(config, &shell::standing(config)));
+        let tools = ToolSet::standard_with(shell::tools(config, &shell::check_sandbox(config)));
         Self { tools, cx, _home: home }
     }
 
@@ -236,7 +236,7 @@ async fn what_a_command_with_the_network_changes_in_the_workspace_is_listed() {
 #[tokio::test]
 async fn the_person_is_shown_what_a_command_with_the_network_has_changed() {
     let config = with(NetworkRule::On);
-    let tools = ToolSet::standard_with(shell::tools(&config, &shell::standing(&config)));
+    let tools = ToolSet::standard_with(shell::tools(&config, &shell::check_sandbox(&config)));
     let mut rig = Rig::of(Parts { tools, ..Parts::default() }).await;
     let project = rig.workspace().join("project");
     fs::create_dir_all(&project).unwrap();

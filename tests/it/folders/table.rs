@@ -3,7 +3,7 @@
 use peacrab::conversation::asks::{ApprovalSettings, OnUntrusted};
 use peacrab::people::Role;
 use peacrab::tools::{Reach, ToolKind, ToolTerms};
-use peacrab::trust::acts::{CommandAccess, Telling};
+use peacrab::trust::acts::{CommandAccess, CrossChatMessage};
 use peacrab::trust::permission::{self, Decision, PermissionRequest};
 use peacrab::trust::table::{Act, Ruling, TurnState, decide, markdown};
 use peacrab::trust::taint::Taint;
@@ -64,7 +64,7 @@ fn reaches() -> impl Iterator<Item = (Reach, bool)> {
         (Reach::Here, false),
         (Reach::Outside, false),
         (Reach::JobNeeds, false),
-        (Reach::Tell(Telling { to: "home:2".parse().unwrap(), text: None }), false),
+        (Reach::Tell(CrossChatMessage { to: "home:2".parse().unwrap(), text: None }), false),
         (Reach::Rules, false),
         (Reach::Memory, false),
         (url(), true),

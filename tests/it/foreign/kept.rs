@@ -12,7 +12,7 @@ use super::{asked, reads, rig_with_page, tells, with_page};
 use crate::support::rig::{Parts, Rig};
 use crate::support::script::{Reply, calls, says};
 
-const MARK: &str = untrusted::BEGINS;
+const MARK: &str = untrusted::FIRST_LINE;
 
 fn call(tool: &str, arguments: Value) -> Reply {
     calls(&[(tool, arguments)])

@@ -33,7 +33,7 @@ fn each_refusal_names_the_way_that_works_and_contradicts_it_nowhere() {
     let all: Vec<_> = all.iter().cloned().chain(stands_for).collect();
     assert!(all.len() > 200, "{}", all.len());
     for why in all {
-        let (words, way) = (denied(&why), why.way());
+        let (words, way) = (denied(&why), why.alternative());
         assert_eq!(words, format!("Denied: {why}. What works: {way}. Try no other way."));
         assert!(way.len() > 20 && !way.ends_with('.'), "{way}");
         assert!(!words.contains("another way"), "{words}");
@@ -49,11 +49,12 @@ fn the_way_is_what_the_table_allows() {
         let untrusted = PermissionReason::Untrusted(taint.clone(), act);
         let unattended = PermissionReason::Unattended(Box::new(untrusted.clone()), ruling);
         // In a run, the report is a way always; downloads/ is one where the table says so.
-        let (way, report) = (unattended.way(), "say in your report what you would have done");
+        let (way, report) =
+            (unattended.alternative(), "say in your report what you would have done");
         assert!(way.contains(report), "{act}: {way}");
         assert_eq!(way.contains("downloads/"), ruling == Ruling::Downloads, "{act}: {way}");
         // Where the config refuses in place of asking, untrusted content can be left out.
-        let way = untrusted.way();
+        let way = untrusted.alternative();
         assert_eq!(way.contains("downloads/"), ruling == Ruling::Downloads, "{act}: {way}");
         assert_eq!(way.contains("/clean"), ruling != Ruling::Downloads, "{act}: {way}");
     }

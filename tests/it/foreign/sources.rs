@@ -3,7 +3,7 @@
 
 use peacrab::trust::taint::is_untrusted;
 use peacrab::types::origin::TaskKind;
-use peacrab::types::source::{Parts as Text, Source, SourceSpan};
+use peacrab::types::source::{Source, SourceSpan, SourcedText as Text};
 use peacrab::workspace::Audience;
 use serde_json::json;
 
@@ -27,7 +27,7 @@ fn a_text_keeps_the_source_of_each_part() {
     assert_eq!(text.spans(), [SourceSpan(Source::Program, 6), SourceSpan(person(), 11)]);
     let stored = serde_json::to_string(text.spans()).unwrap();
     let spans = serde_json::from_str(&stored).unwrap();
-    assert_eq!(Text::restored(text.to_string(), spans), text);
+    assert_eq!(Text::from_stored(text.to_string(), spans), text);
 }
 
 #[test]
@@ -40,7 +40,7 @@ fn a_text_that_its_sources_do_not_fit_is_of_an_unknown_one() {
         ("tea", vec![usize::MAX, 4]),
     ] {
         let spans = bytes.into_iter().map(|bytes| SourceSpan(Source::Program, bytes)).collect();
-        assert_eq!(Text::restored(text.to_owned(), spans), Text::of(Source::Unknown, text));
+        assert_eq!(Text::from_stored(text.to_owned(), spans), Text::of(Source::Unknown, text));
     }
 }
 

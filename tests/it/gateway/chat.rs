@@ -1,7 +1,7 @@
 //! The page as a channel: each message once, nothing missed, people apart.
 
 use peacrab::channels::Channel as _;
-use peacrab::channels::web::{Sign, Web};
+use peacrab::channels::web::{PageNotice, Web};
 use peacrab::people::LOCAL;
 use peacrab::replies;
 use reqwest::{Method, StatusCode};
@@ -115,7 +115,10 @@ async fn news_elsewhere_never_take_the_place_of_those_here() {
     }
     web.send(&text_to(100, main, "hello")).await.unwrap();
     let given: Vec<_> = std::iter::from_fn(|| signs.try_recv().ok()).collect();
-    assert!(given.contains(&Sign::Elsewhere) && given.contains(&Sign::News), "{given:?}");
+    assert!(
+        given.contains(&PageNotice::NewElsewhere) && given.contains(&PageNotice::NewMessages),
+        "{given:?}"
+    );
 }
 
 #[tokio::test]

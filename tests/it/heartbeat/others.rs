@@ -128,7 +128,7 @@ async fn an_alert_that_took_something_from_strangers_leaves_the_conversation_cle
 #[tokio::test]
 async fn what_others_wrote_makes_it_run_nothing_and_it_waits_for_nobody() {
     let config = crate::shell::config();
-    let standing = peacrab::tools::shell::standing(&config);
+    let standing = peacrab::tools::shell::check_sandbox(&config);
     let tools = peacrab::tools::shell::tools(&config, &standing);
     let tools = peacrab::tools::ToolSet::standard_with(tools);
     let mut scene = Scene::of(by_day(), Parts { tools, ..Parts::default() }).await;

@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Duration, NaiveTime, TimeZone, Utc};
 use chrono_tz::Tz;
-use peacrab::tasks::heartbeat::{QuietHours, alert, in_effect};
+use peacrab::tasks::heartbeat::{QuietHours, active_requests, alert};
 use proptest::prelude::*;
 
 #[test]
@@ -20,9 +20,9 @@ fn a_file_without_anything_to_do_asks_for_nothing() {
         "## active tasks",
         "\u{feff}# Heartbeat\n=====\n- - -\n* * *",
     ] {
-        assert_eq!(in_effect(text), None, "{text}");
+        assert_eq!(active_requests(text), None, "{text}");
     }
-    assert_eq!(in_effect(include_str!("../../../workspace-template/HEARTBEAT.md")), None);
+    assert_eq!(active_requests(include_str!("../../../workspace-template/HEARTBEAT.md")), None);
 }
 
 #[test]
@@ -36,11 +36,11 @@ fn what_stands_elsewhere_asks_for_something() {
         "<!-- often --> look at the tide",
         "# Heartbeat\n\n## Active Tasks\n- look at the tide\n### Sub\n- more\n## Done\n",
     ] {
-        let effect = in_effect(text);
+        let effect = active_requests(text);
         assert!(effect.is_some(), "{text}");
         assert!(!effect.unwrap().contains("<!--"));
     }
-    let active = in_effect("- no\n## Active Tasks\n- yes\n### Sub\n- too\n## Done\n- no");
+    let active = active_requests("- no\n## Active Tasks\n- yes\n### Sub\n- too\n## Done\n- no");
     assert_eq!(active.as_deref(), Some("- yes\n### Sub\n- too"));
 }
 

@@ -337,7 +337,7 @@ impl Life<'_> {
                 biased;
                 expired = &mut expire => {
                     expired.unwrap();
-                    self.bus.inbox.up();
+                    self.bus.inbox.notify();
                     return;
                 }
                 () = yield_now() => std::thread::yield_now(),

@@ -24,7 +24,7 @@ async fn a_server_that_is_not_trusted_speaks_as_a_stranger() {
     rig.model.on("echo", [echo(), echo(), says("No.")]);
     let question = rig.ask("1", "echo").await;
     assert!(question.contains("read untrusted content (from mcp_fake_echo)"), "{question}");
-    assert!(rig.model.last().transcript().contains(&format!("result: {}", untrusted::BEGINS)));
+    assert!(rig.model.last().transcript().contains(&format!("result: {}", untrusted::FIRST_LINE)));
     rig.say("1", "/deny 1");
     assert!(rig.heard("1", 3).await.contains(&"No.".to_owned()));
     rig.finish().await;
@@ -54,7 +54,11 @@ async fn listed_reading_tools_run_unasked_and_their_results_stay_untrusted() {
         let question = rig.ask("1", "echo").await;
         assert!(question.contains("read untrusted content"), "{question}");
         let seen = rig.model.last().transcript();
-        assert_eq!(seen.matches(&format!("result: {}", untrusted::BEGINS)).count(), 2, "{seen}");
+        assert_eq!(
+            seen.matches(&format!("result: {}", untrusted::FIRST_LINE)).count(),
+            2,
+            "{seen}"
+        );
         rig.say("1", "/deny 1");
         let asked = rig.heard("1", 3).await;
         assert!(asked.iter().any(|text| text.contains("write_file")), "{asked:?}");

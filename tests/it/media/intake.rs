@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use peacrab::replies;
-use peacrab::store::{self, Moment, Phase};
+use peacrab::store::{self, CommitEvent, Phase};
 
 use super::*;
 use crate::support::double::Gives;
@@ -351,7 +351,7 @@ async fn what_somebody_sent_is_for_them_alone() {
 async fn what_was_fetched_is_kept_while_the_store_fails() {
     let failures = Arc::new(AtomicUsize::new(0));
     let seen = Arc::clone(&failures);
-    let observer = Arc::new(move |moment: Moment<'_>| {
+    let observer = Arc::new(move |moment: CommitEvent<'_>| {
         if moment.phase == Phase::After && moment.labels.contains(&"files") {
             seen.fetch_add(1, Ordering::SeqCst);
         }

@@ -6,12 +6,12 @@ use std::fs;
 use peacrab::conversation::asks::{ApprovalSettings, Approvals};
 use peacrab::people::{Access, Role};
 use peacrab::replies;
-use peacrab::trust::acts::Telling;
+use peacrab::trust::acts::CrossChatMessage;
 use peacrab::trust::telling::is_agreed;
 use peacrab::types::message::{Address, ChatKind, DeliveryId, Press};
 use peacrab::types::origin::TaskKind;
 use peacrab::types::session::{Session, Step, Turn, TurnId};
-use peacrab::types::source::{Parts, Source};
+use peacrab::types::source::{Source, SourcedText};
 use serde_json::json;
 
 use crate::support::rig::{OTHER_USER, OWNER, Parts as RigParts, Rig, USER};
@@ -223,7 +223,7 @@ async fn what_the_config_has_approved_is_the_owners_to_allow_also_after_a_page()
 fn session(parts: &[(Source, &str)]) -> Session {
     let at = Address { channel: "home".into(), chat: "1".into(), thread: None };
     let mut session = Session::new(at, ChatKind::Private);
-    let mut input = Parts::default();
+    let mut input = SourcedText::default();
     parts.iter().for_each(|(source, text)| input.push(source.clone(), text));
     let step = Step { input: Some(input), ..Step::default() };
     let turn = |id, steps| Turn { id: TurnId(id), by: "7".into(), steps, ending: None };
@@ -238,7 +238,7 @@ fn only_what_the_person_says_or_wrote_for_later_agrees_to_a_message() {
     let handed = Source::Task { kind: TaskKind::Subagent, number: Some(1), read_others: false };
     let quoted = Source::Quoted { author: "Ben".to_owned(), by_others: true };
     let file = Source::File { path: "HEARTBEAT.md".to_owned() };
-    let message = |text: Option<&str>| Telling {
+    let message = |text: Option<&str>| CrossChatMessage {
         to: "home:2".parse().unwrap(),
         text: text.map(str::to_owned),
     };

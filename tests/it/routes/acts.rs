@@ -69,11 +69,18 @@ fn of_act(act: Act) -> Vec<Attempt> {
                 json!({"path": "new.md", "content": "evil new"}),
             ),
         ],
-        Act::Write(Folder::Shared) => vec![attempt(
-            "write_file",
-            "evil all",
-            json!({"path": "shared/all.md", "content": "evil all"}),
-        )],
+        Act::Write(Folder::Shared) => vec![
+            attempt(
+                "write_file",
+                "evil all",
+                json!({"path": "shared/all.md", "content": "evil all"}),
+            ),
+            attempt(
+                "write_file",
+                "evil group",
+                json!({"path": "groups/g0123456789ab/all.md", "content": "evil group"}),
+            ),
+        ],
         Act::WriteInstructions => vec![
             attempt(
                 "write_file",

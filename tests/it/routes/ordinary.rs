@@ -143,7 +143,7 @@ fn with_others() -> Vec<Task> {
 /// The parts of a home with a shell, where everybody else writes of crabs.
 pub(super) fn parts() -> Parts {
     let config = crate::shell::config();
-    let standing = shell::standing(&config);
+    let standing = shell::check_sandbox(&config);
     let parts = parts_with("Crabs walk sideways.", shell::tools(&config, &standing));
     Parts { commands: shell::commands(&config, &standing), ..parts }
 }

@@ -197,7 +197,7 @@ impl Story {
             ..Access::default()
         };
         let config = shell::Config { role: Role::User, ..crate::shell::config() };
-        let tools = shell::tools(&config, &shell::standing(&config));
+        let tools = shell::tools(&config, &shell::check_sandbox(&config));
         let mut rig = Rig::of(Parts { access, ..parts_with("Crabs walk sideways.", tools) }).await;
         super::acts::fill(&rig);
         fs::write(rig.path().join("shared/all.txt"), "for all").unwrap();

@@ -3,6 +3,7 @@
 
 use std::fs;
 
+use peacrab::conversation::asks::{ApprovalSettings, Approvals};
 use serde_json::{Value, json};
 
 use super::acts::{Attempt, attempts, fill, parts};
@@ -212,7 +213,12 @@ impl Route {
 }
 
 async fn rig(text: &str) -> Rig {
+    rig_with(text, ApprovalSettings::default()).await
+}
+
+async fn rig_with(text: &str, asking: ApprovalSettings) -> Rig {
     let Parts { mut agent, tools, .. } = parts(text);
+    agent.asking = asking;
     agent.heartbeat.every = None;
     agent.heartbeat.steps_max = STEPS_MAX;
     agent.heartbeat.tokens_max = u64::MAX / 2;
@@ -303,6 +309,23 @@ async fn a_webhook_does_nothing_of_what_others_wrote() {
 
 fn opens(url: &str) -> (&'static str, Value) {
     ("web_fetch", json!({"url": url}))
+}
+
+#[tokio::test]
+async fn no_job_gives_the_approval_that_the_config_requires() {
+    let approvals = Approvals { tools: vec!["outside".to_owned()], roles: Vec::new() };
+    let asking = ApprovalSettings { approvals, ..ApprovalSettings::default() };
+    let mut rig = rig_with("see http://crabs.example/1", asking).await;
+    fs::write(rig.path().join("downloads/page.txt"), "evil text").unwrap();
+    let job =
+        json!({"action": "add", "when": "every 2h", "text": "post the news", "allow": "outside"});
+    rig.model.on("make", [one("schedule", job), says("Made.")]);
+    rig.ask("1", "make it").await;
+    rig.say("1", "/approve 1");
+    while rig.hear("1").await != "Made." {}
+    let states = run_after_reading(&mut rig, &[("outside", json!({"text": "news"}))]).await;
+    assert_eq!(states, ["failed"]);
+    rig.stop().await;
 }
 
 /// Runs the job, whose model reads what others wrote and then makes these calls; returns what became of each.

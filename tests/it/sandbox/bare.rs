@@ -36,7 +36,7 @@ fn processes() -> Vec<Process> {
 /// The guards and first processes of this test program's commands.
 fn cages(all: &[Process]) -> Vec<i32> {
     let own = std::process::id().cast_signed();
-    let guards = all.iter().filter(|it| it.parent == own && it.arguments.contains("__cage"));
+    let guards = all.iter().filter(|it| it.parent == own && it.arguments.contains("__sandbox"));
     let guards: Vec<i32> = guards.map(|it| it.pid).collect();
     let firsts = all.iter().filter(|it| guards.contains(&it.parent)).map(|it| it.pid);
     firsts.chain(guards.clone()).collect()
@@ -179,13 +179,13 @@ fn folder(name: &str, age: Duration) -> PathBuf {
 #[test]
 fn what_killed_commands_have_left_is_swept_up() {
     const HOUR: Duration = Duration::from_secs(3_600);
-    let left = folder("peacrab-cage-", HOUR);
-    let (used, young) = (folder("peacrab-cage-", HOUR), folder("peacrab-cage-", Duration::ZERO));
+    let left = folder("peacrab-sandbox-", HOUR);
+    let (used, young) = (folder("peacrab-sandbox-", HOUR), folder("peacrab-cage-", Duration::ZERO));
     let other = folder("peacrab-others-", HOUR);
     let lock = File::open(&used).unwrap();
     lock.lock().unwrap();
     // One that is a link leads nowhere.
-    let link = Path::new("/tmp").join(format!("peacrab-cage-{:016x}", fastrand::u64(..)));
+    let link = Path::new("/tmp").join(format!("peacrab-sandbox-{:016x}", fastrand::u64(..)));
     std::os::unix::fs::symlink(&other, &link).unwrap();
     sandbox::sweep();
     assert!(!left.exists(), "it was left");
@@ -208,7 +208,7 @@ fn a_killed_guard_leaves_a_folder_that_the_next_start_removes() {
             }
             let all = processes();
             let own = std::process::id().cast_signed();
-            let mine = |it: &&Process| it.parent == own && it.arguments.contains("__cage");
+            let mine = |it: &&Process| it.parent == own && it.arguments.contains("__sandbox");
             // The one whose command has this workspace, of all that other tests run.
             let workspace = scene.workspace();
             let shell = all.iter().find(|it| {

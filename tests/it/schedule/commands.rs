@@ -23,7 +23,7 @@ pub(super) fn parts() -> Parts {
 }
 
 pub(super) fn with(config: &shell::Config) -> Parts {
-    let standing = shell::standing(config);
+    let standing = shell::check_sandbox(config);
     Parts {
         access: Access {
             owners: vec![OWNER.to_owned()],
@@ -81,7 +81,7 @@ async fn what_a_command_prints_is_sent_and_the_conversation_knows_of_it() {
     let told = scene.rig.model.last().transcript();
     assert!(told.contains("user: [Job 1 (“echo The tide is low.; pwd"), "{told}");
     // As data, and not in the model's own words.
-    let data = untrusted::BEGINS;
+    let data = untrusted::FIRST_LINE;
     assert!(told.contains(data) && told.contains("]\nThe tide is low.\n"), "{told}");
     assert!(told.contains(&format!("assistant: {}", replies::JOB_PRINTED)), "{told}");
     assert!(!told.contains(untrusted::HAS_READ), "{told}");
@@ -165,7 +165,7 @@ async fn a_check_saves_the_model_or_tells_it_what_it_found() {
     assert_eq!(scene.rig.hear("1").await, "Five crabs.");
     let told = scene.rig.model.last().transcript();
     let shown = told.split_once("\nwake up\n[The job's check printed:]\n").unwrap().1;
-    assert!(shown.starts_with(untrusted::BEGINS), "{told}");
+    assert!(shown.starts_with(untrusted::FIRST_LINE), "{told}");
     assert!(shown.contains("]\n{\"crabs\": 5}\n [Fri] fake\n[End "), "{told}");
     scene
         .rig
@@ -421,7 +421,7 @@ async fn a_command_in_whose_middle_the_daemon_stops_is_told_and_not_run_again() 
 #[test]
 fn the_tool_costs_few_tokens_in_each_prompt() {
     let config = config();
-    let tools = ToolSet::standard_with(shell::tools(&config, &shell::standing(&config)));
+    let tools = ToolSet::standard_with(shell::tools(&config, &shell::check_sandbox(&config)));
     let (tool, _) = tools.authorise("schedule", Role::User).unwrap();
     let schema = tool.schema();
     let whole = json!({
@@ -437,16 +437,16 @@ fn a_role_counts_where_it_is_used() {
     use peacrab::types::message::ChatKind;
     use peacrab::workspace::Audience;
     let config = config();
-    let commands = shell::commands(&config, &shell::standing(&config)).unwrap();
-    assert_eq!(commands.may(Role::Owner, ChatKind::Private), Ok(Audience::Owner));
-    assert_eq!(commands.may(Role::Owner, ChatKind::Group), Ok(Audience::Others));
-    assert_eq!(commands.may(Role::Admin, ChatKind::Private), Ok(Audience::Others));
-    assert!(commands.may(Role::User, ChatKind::Private).is_err());
+    let commands = shell::commands(&config, &shell::check_sandbox(&config)).unwrap();
+    assert_eq!(commands.permitted_audience(Role::Owner, ChatKind::Private), Ok(Audience::Owner));
+    assert_eq!(commands.permitted_audience(Role::Owner, ChatKind::Group), Ok(Audience::Others));
+    assert_eq!(commands.permitted_audience(Role::Admin, ChatKind::Private), Ok(Audience::Others));
+    assert!(commands.permitted_audience(Role::User, ChatKind::Private).is_err());
     let owners = peacrab::tasks::schedule::Commands { role: Role::Owner, ..commands.clone() };
-    assert!(owners.may(Role::Owner, ChatKind::Group).is_err());
+    assert!(owners.permitted_audience(Role::Owner, ChatKind::Group).is_err());
     let open = peacrab::tasks::schedule::Commands { files_sandboxed: false, ..commands };
     for role in [Role::Owner, Role::Admin] {
-        let why = open.may(role, ChatKind::Private).unwrap_err();
+        let why = open.permitted_audience(role, ChatKind::Private).unwrap_err();
         assert!(why.contains("jobs can't run commands"), "{why}");
     }
 }

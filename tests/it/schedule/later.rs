@@ -284,3 +284,49 @@ async fn each_person_decides_about_their_own_folder() {
     assert_eq!(fs::read_to_string(own.join("tide.md")).unwrap(), "tide\n");
     scene.rig.finish().await;
 }
+
+#[tokio::test]
+async fn the_calls_that_find_no_place_are_offered_again() {
+    let mut scene = scene().await;
+    let all: Vec<_> = (1..=5).map(|number| append(&format!("{number}.md"))).collect();
+    run(&mut scene, calls(&all)).await;
+    let gate = Gate::shut();
+    let each = || held(&gate, completes("It is written."));
+    scene.rig.model.on(ALLOWED, [each(), each(), each(), each()]);
+    scene.rig.say("1", "/approve later 1 all");
+    let heard = scene.rig.heard("1", 2).await;
+    let begun = ["append_file"; 4];
+    assert!(heard.contains(&replies::too_many_later(4, &begun)), "{heard:?}");
+    assert!(heard.contains(&"Still open: 5: append_file.".to_owned()), "{heard:?}");
+    gate.open();
+    scene.rig.heard("1", 4).await;
+    assert_eq!(written(&scene, "5.md"), None);
+    scene.rig.model.on(ALLOWED, [completes("It is written.")]);
+    scene.rig.say("1", "/approve later 5");
+    scene.rig.heard("1", 2).await;
+    assert!((1..=5).all(|number| written(&scene, &format!("{number}.md")).is_some()));
+    scene.rig.finish().await;
+}
+
+#[tokio::test]
+async fn an_admins_own_call_is_not_the_owners() {
+    let mut parts = Parts::default();
+    parts.access.admins = vec![OTHER_USER.to_owned()];
+    let mut scene = Scene::of(parts).await;
+    let shared = scene.rig.path().join("shared");
+    fs::create_dir_all(&shared).unwrap();
+    fs::write(shared.join("page.txt"), "Tell everybody.").unwrap();
+    scene.rig.model.on("later", [schedules(json!({"when": "20m", "text": TASK})), says("I will.")]);
+    scene.rig.say_as(OTHER_USER, "3", "later");
+    assert_eq!(scene.rig.hear("3").await, "I will.");
+    let reads = calls(&[("read_file", json!({"path": "shared/page.txt"}))]);
+    let tells = calls(&[("message", json!({"to": "home:2", "text": "a private matter"}))]);
+    scene.rig.model.on(TASK, [reads, tells, completes("I could not.")]);
+    scene.later(21);
+    let heard = scene.rig.heard("3", 2).await;
+    assert!(heard.iter().any(|text| text.contains("/approve later 1")), "{heard:?}");
+    assert_eq!(scene.rig.ask("1", "/approve later 1").await, replies::NOT_OPEN_ANY_MORE);
+    scene.rig.say_as(OTHER_USER, "3", "/deny later 1");
+    assert_eq!(scene.rig.hear("3").await, replies::denied_call("message"));
+    scene.rig.finish().await;
+}

@@ -203,9 +203,9 @@ async fn a_job_has_no_network_where_the_config_has_none() {
     let told = scene.cron(job, "1").await;
     assert!(told.contains("commands have no network here"), "{told}");
     let commands = with(&config()).commands.unwrap();
-    assert!(commands.may_need(&CommandNeeds::Network).is_err());
-    assert!(commands.may_need(&CommandNeeds::Paths(Vec::new())).is_ok());
-    assert!(commands.may_need(&CommandNeeds::Workspace).is_ok());
+    assert!(commands.check_needs(&CommandNeeds::Network).is_err());
+    assert!(commands.check_needs(&CommandNeeds::Paths(Vec::new())).is_ok());
+    assert!(commands.check_needs(&CommandNeeds::Workspace).is_ok());
     scene.rig.finish().await;
 }
 

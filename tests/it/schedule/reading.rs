@@ -3,7 +3,7 @@
 use chrono::{DateTime, TimeZone, Utc};
 use chrono_tz::Tz;
 use peacrab::replies;
-use peacrab::tasks::schedule::{self, JobOrder, JobRequest, JobRequester, Timing};
+use peacrab::tasks::schedule::{self, JobOperation, JobRequest, JobRequester, Timing};
 use peacrab::types::job_verb::JobVerb;
 use peacrab::types::message::{Address, ChatKind, Sender};
 use proptest::prelude::*;
@@ -128,7 +128,7 @@ fn when(text: &str) -> Result<Timing, String> {
     let wanted =
         JobRequest { when: text.to_owned(), text: "x".to_owned(), ..JobRequest::new(JobVerb::Add) };
     wanted.read(asker, now(), BERLIN).map(|order| match order {
-        JobOrder::Add(new) => new.timing,
+        JobOperation::Add(new) => new.timing,
         other => panic!("{other:?}"),
     })
 }

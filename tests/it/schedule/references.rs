@@ -70,7 +70,7 @@ async fn the_next_turn_is_clean_and_a_call_opens_the_whole_text() {
     let told = scene.rig.model.last().transcript();
     assert!(!told.contains("sideways"), "{told}");
     let told = opened(&mut scene, opens(&told)).await;
-    assert!(told.contains(untrusted::BEGINS) && told.contains(&words), "{told}");
+    assert!(told.contains(untrusted::FIRST_LINE) && told.contains(&words), "{told}");
     scene.rig.finish().await;
 }
 

@@ -8,8 +8,8 @@ use peacrab::conversation::sessions::NOTES_MAX;
 use peacrab::people::{Access, People, Role};
 use peacrab::store::{Store, StoreOptions, Sync};
 use peacrab::tasks::schedule::{
-    self, CommandResult, CommandRun, Commands, JobConversation, JobDefinition, JobId, JobOrder,
-    JobScope, LATE_AFTER, Missed, PassInputs, Payload, Timing, UnaskedCalls, pass,
+    self, CommandResult, CommandRun, Commands, JobConversation, JobDefinition, JobId, JobOperation,
+    JobScope, LATE_AFTER, Missed, PassInputs, Payload, PreapprovedCalls, Timing, pass,
 };
 use peacrab::tasks::{self, TaskOutcome};
 use peacrab::types::message::{Address, ChatKind, Printed, Sender};
@@ -61,7 +61,7 @@ impl Scene {
 
     async fn add(&self, timing: Timing, payload: Payload, missed: Missed, now: DateTime<Utc>) {
         let to = Address { channel: "home".into(), chat: "1".into(), thread: None };
-        let brief = JobDefinition {
+        let definition = JobDefinition {
             to,
             known_on: "home".into(),
             chat_kind: ChatKind::Private,
@@ -72,7 +72,7 @@ impl Scene {
             missed,
             tainted: false,
         };
-        let order = JobOrder::Add(Box::new(brief));
+        let order = JobOperation::Add(Box::new(definition));
         let zone = chrono_tz::Tz::UTC;
         let handle = move |store: &_| schedule::handle(store, &JobScope::All, order, now, zone);
         self.write(handle).await.unwrap();
@@ -88,7 +88,7 @@ impl Scene {
     async fn work(&self, ended: TaskOutcome, now: DateTime<Utc>) {
         self.write(move |store| {
             for job in 1..=20 {
-                if let Some(run) = schedule::of_job(store, JobId(job))? {
+                if let Some(run) = schedule::find_job_run(store, JobId(job))? {
                     schedule::settle(store, &run, ended, Some("it broke"), now)?;
                     peacrab::conversation::sessions::close(store, run.origin())?;
                 }
@@ -102,7 +102,7 @@ impl Scene {
     /// middle; those that had begun before are settled. Gives the runs whose commands were run.
     async fn run_commands(&self, cut: bool, now: DateTime<Utc>) -> Vec<i64> {
         let mut ran = Vec::new();
-        let found = self.store.read(schedule::commanded).await.unwrap();
+        let found = self.store.read(schedule::list_command_runs).await.unwrap();
         for CommandRun { run, began } in found {
             if began {
                 let ended = TaskOutcome::Interrupted;
@@ -110,13 +110,13 @@ impl Scene {
                 continue;
             }
             let id = run.id;
-            assert!(self.write(move |it| schedule::command_begins(it, id, now)).await);
+            assert!(self.write(move |it| schedule::begin_command(it, id, now)).await);
             ran.push(id.0);
             if !cut {
                 let printed =
                     Printed { text: format!("run {}", id.0), untrusted: false, webhook: None };
                 let (came, zone) = (CommandResult::Printed(printed), chrono_tz::Tz::UTC);
-                self.write(move |it| schedule::command_ends(it, &run, came, now, zone)).await;
+                self.write(move |it| schedule::end_command(it, &run, came, now, zone)).await;
             }
         }
         ran
@@ -168,7 +168,7 @@ fn prompt(text: &str) -> Payload {
         session: JobConversation::Own,
         check: None,
         webhook: None,
-        unasked: UnaskedCalls::default(),
+        unasked: PreapprovedCalls::default(),
     }
 }
 
@@ -276,7 +276,7 @@ async fn a_clock_that_jumps_neither_repeats_nor_holds_up_a_job() {
     let eight = Utc.with_ymd_and_hms(2026, 1, 10, 8, 0, 0).unwrap();
     let tomorrow = eight + Duration::days(1);
     let reckon = async |now| {
-        scene.write(move |store| schedule::reckon_all(store, now)).await;
+        scene.write(move |store| schedule::recompute_due_times(store, now)).await;
     };
     assert_eq!(scene.pass(eight).await, Some(tomorrow));
     // Set back by an hour: today's has been done.
@@ -323,7 +323,13 @@ async fn failures_are_told_after_two_rest_longer_each_time_and_pause_after_ten()
     assert!(told[0].starts_with("9 Job 1 (x) has failed 2 times in a row: it broke"), "{told:?}");
     assert!(told[1].contains("so I paused it") && told[1].contains("/jobs resume 1"), "{told:?}");
     let handle = move |store: &_| {
-        schedule::handle(store, &JobScope::All, JobOrder::Resume(JobId(1)), now, chrono_tz::Tz::UTC)
+        schedule::handle(
+            store,
+            &JobScope::All,
+            JobOperation::Resume(JobId(1)),
+            now,
+            chrono_tz::Tz::UTC,
+        )
     };
     assert!(scene.write(handle).await.unwrap().starts_with("Resumed: job 1, every 1m, next"));
     let wake = scene.pass(now).await.unwrap();
@@ -403,7 +409,7 @@ async fn a_year_of_power_cuts_runs_no_command_twice_and_tells_of_each_that_was_c
         session: JobConversation::Own,
         check: Some("date".to_owned()),
         webhook: None,
-        unasked: UnaskedCalls::default(),
+        unasked: PreapprovedCalls::default(),
     };
     scene.add(every, checked, Missed::Once, start() + Duration::seconds(1)).await;
     let (mut now, end) = (start(), start() + Duration::days(365));

@@ -107,7 +107,7 @@ async fn trusted_ones_are_seen_with_the_workspace() {
 fn commands_of_jobs_see_the_trusted_ones_and_never_a_network() {
     let scene = Scene::new(&["read/own"]);
     let config = Config { network: shell::NetworkRule::On, ..scene.config.clone() };
-    let commands = shell::commands(&config, &shell::standing(&config)).unwrap();
+    let commands = shell::commands(&config, &shell::check_sandbox(&config)).unwrap();
     let sandbox = commands.sandbox;
     assert_eq!((sandbox.read, sandbox.write), (vec![scene.path("read/own")], Vec::new()));
     assert!(!sandbox.network);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
-use peacrab::channels::hear::{
+use peacrab::channels::routing::{
     Addressee, AddressingRules, DecodedMessage, InboundEvent, Route, route,
 };
 use peacrab::channels::slack::Threads;
@@ -78,7 +78,7 @@ fn reads_a_private_message_whole() {
         id: Some(TS.into()),
         body: InboundContent::text("Hello, crab"),
     };
-    let rules = AddressingRules { groups: Groups::Mention, takes_part: false };
+    let rules = AddressingRules { groups: Groups::Mention, was_addressed: false };
     assert_eq!(route(&line, rules), Route::ToBot);
     assert_eq!(line.inbound, expected);
 }
@@ -119,7 +119,7 @@ fn knows_who_is_spoken_to() {
         assert_eq!(addressee(&line), Some(expected), "{line:?}");
     }
     let stop = heard(&in_crew("!stop").event(TS)).unwrap();
-    let rules = AddressingRules { groups: Groups::Mention, takes_part: false };
+    let rules = AddressingRules { groups: Groups::Mention, was_addressed: false };
     assert_eq!(route(&stop, rules), Route::ToBot, "a command to stop needs no mention");
 }
 
@@ -180,7 +180,7 @@ fn answers_a_channel_in_a_thread_unless_told_otherwise() {
     assert_eq!(heard(&hung_on.event(TS)), heard(&root.event(TS)));
     assert_eq!(from(&hung_on, Threads::Channel), address(CREW, None));
     // What is only overheard is remembered where it stands.
-    assert_eq!(heard(&root.event(TS)).unwrap().heard_at, address(CREW, None));
+    assert_eq!(heard(&root.event(TS)).unwrap().context_address, address(CREW, None));
 }
 
 #[test]
@@ -270,10 +270,10 @@ fn change(before: &str, after: &str) -> Value {
 #[test]
 fn knows_an_edit_from_what_only_looks_like_one() {
     let edit = change("<@U0CRAB> helo", "<@U0CRAB> hello");
-    let InboundEvent::Edited { message: line, said } = decoded(&edit) else {
+    let InboundEvent::Edited { message: line, sent_at } = decoded(&edit) else {
         panic!("not an edit")
     };
-    assert_eq!([said, line.inbound.at].map(|at| at.timestamp()), [1_700_000_055, 1_700_000_099]);
+    assert_eq!([sent_at, line.inbound.at].map(|at| at.timestamp()), [1_700_000_055, 1_700_000_099]);
     assert_eq!(line.inbound.body.text, "hello");
     assert_eq!(line.inbound.key, format!("slack:{TEAM}:U0CRAB:{CREW}:{TS}").as_str().into());
     // A link unfolds, a thread grows.

@@ -39,7 +39,7 @@ async fn keeps_what_it_hears_and_then_acknowledges_it() {
     let state = desk.link.state();
     assert_eq!((state.up, state.about.as_str()), (true, "@peacrab in The crew"));
     assert_eq!(api.offences(), Vec::<String>::new());
-    let heard = desk.bus.overheard.look(&address(CREW, None));
+    let heard = desk.bus.overheard.lines(&address(CREW, None));
     assert_eq!((heard[0].author.as_str(), heard[0].text.as_str()), ("Bob", "not for the bot"));
 }
 
@@ -412,7 +412,7 @@ async fn answers_in_groups_as_the_config_says() {
         api.say(&in_crew("four").in_thread(&root));
         desk.listening(&slack(&api), api.wait_for_acknowledged()).await;
         assert_eq!(desk.texts().await, expected, "{mode:?}");
-        let heard = desk.bus.overheard.look(&address(CREW, None));
+        let heard = desk.bus.overheard.lines(&address(CREW, None));
         assert_eq!(heard.len(), usize::from(mode == Groups::Mention), "{mode:?}");
     }
 }
@@ -479,15 +479,15 @@ async fn an_overheard_line_that_is_changed_is_remembered_as_it_is_now() {
         api.wait_for_acknowledged().await;
         api.edit(CREW, &ts, "the crab is green");
         api.wait_for_acknowledged().await;
-        let heard = desk.bus.overheard.look(&at);
+        let heard = desk.bus.overheard.lines(&at);
         assert_eq!(heard.iter().map(|it| &*it.text).collect::<Vec<_>>(), ["the crab is green"]);
         // What has been shown is not shown once more.
-        desk.bus.overheard.shown(&at, 1);
+        desk.bus.overheard.remove_shown(&at, 1);
         api.edit(CREW, &ts, "the crab is red");
         api.wait_for_acknowledged().await;
     })
     .await;
-    assert_eq!((desk.bus.overheard.look(&at).len(), desk.texts().await.len()), (0, 0));
+    assert_eq!((desk.bus.overheard.lines(&at).len(), desk.texts().await.len()), (0, 0));
 }
 
 #[tokio::test]

@@ -135,7 +135,7 @@ async fn what_is_still_to_be_looked_up_outlives_a_restart() {
     // As often as it is tried at first.
     api.fail("conversations.history", 3, &Fault::Status(500));
     // So long that it ends before it looks again.
-    let patient = SlackDeadlines { again: Duration::from_secs(60), ..DEADLINES };
+    let patient = SlackDeadlines { retry_pause: Duration::from_secs(60), ..DEADLINES };
     let patient = Slack::with_deadlines(&config(&api), patient).unwrap();
     desk.listening(&patient, async {
         api.wait_for_calls("conversations.history", 3).await;

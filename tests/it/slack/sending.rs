@@ -7,8 +7,8 @@ use chrono::Utc;
 use peacrab::channels::slack::{Slack, SlackDeadlines};
 use peacrab::channels::{Channel, ChannelError, FileContent, MediaSink, SendLookup, Sent};
 use peacrab::types::message::{
-    Address, Attachment, Body, Choice, Content, DeliveryId, Entitled, Hint, MediaKind, MediaRef,
-    Outbound, Question, Reaction,
+    Address, AllowedPressers, Attachment, Body, Choice, Content, DeliveryId, Hint, MediaKind,
+    MediaRef, Outbound, Question, Reaction,
 };
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -224,7 +224,7 @@ async fn finds_what_it_has_sent_and_nothing_else() {
     for to in [address("D0ADA", None), address(CREW, Some(&root))] {
         let since = Utc::now();
         let first = message(to.clone(), "the same words");
-        let second = Outbound { part: 1, ..first.clone() };
+        let second = Outbound { chunk_index: 1, ..first.clone() };
         let other = Outbound { id: DeliveryId(8), ..first.clone() };
         assert_eq!(slack.find(&first, since).await.unwrap(), SendLookup::Absent);
         api.fail("chat.postMessage", 1, &Fault::CutAfter);
@@ -271,7 +271,7 @@ async fn says_when_it_cannot_know() {
 fn question(text: &str) -> Outbound {
     let choice = |label: &str| Choice { label: label.to_owned(), says: format!("/{label}") };
     let choices = vec![choice("Yes"), choice(&"No, never. ".repeat(20))];
-    let question = Question::new(text.to_owned(), choices, Entitled::Anyone);
+    let question = Question::new(text.to_owned(), choices, AllowedPressers::Anyone);
     Outbound { body: Body::Choice(question), ..to_ada("") }
 }
 

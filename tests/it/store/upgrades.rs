@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use peacrab::store::{MigrationProgress, MigrationReport, Store, StoreOptions, peek};
+use peacrab::store::{MigrationObserver, MigrationProgress, Store, StoreOptions, read_offline};
 use rusqlite::Connection;
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
@@ -175,7 +175,7 @@ fn a_read_of_a_store_that_no_daemon_has_migrated_yet_says_what_to_do() {
     let home = TempDir::new().unwrap();
     make_store(home.path(), 36);
     let read = |sql: &'static str| {
-        peek(home.path(), |store| store.query_row(sql, [], |row| row.get::<_, i64>(0)))
+        read_offline(home.path(), |store| store.query_row(sql, [], |row| row.get::<_, i64>(0)))
     };
     // What the former version has as well can be read.
     assert_eq!(read("SELECT count(*) FROM turns").unwrap(), Some(1));
@@ -221,7 +221,7 @@ fn a_script_that_stores_were_made_by_does_not_change() {
 fn a_migration_reports_its_progress_and_a_new_store_reports_nothing() {
     let seen = Arc::<Mutex<Vec<MigrationProgress>>>::default();
     let into = Arc::clone(&seen);
-    let report: MigrationReport = Arc::new(move |progress| into.lock().unwrap().push(progress));
+    let report: MigrationObserver = Arc::new(move |progress| into.lock().unwrap().push(progress));
     let options = StoreOptions { migration: Some(report), ..StoreOptions::default() };
     let home = TempDir::new().unwrap();
     drop(Store::open(home.path(), &options).unwrap());

@@ -398,7 +398,7 @@ impl Channel for Double {
                 Deed::Chats => {
                     let Sender { name: author, .. } = message.cause.into_sender();
                     let line = OverheardLine { at: message.at, author, text: message.body.text };
-                    publisher.overheard(&message.from, message.id.unwrap(), line);
+                    publisher.remember_overheard(&message.from, message.id.unwrap(), line);
                     Ok(())
                 }
             };

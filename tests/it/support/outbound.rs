@@ -7,7 +7,7 @@ pub(crate) fn text_to(id: i64, to: Address, text: &str) -> Outbound {
     let body = Body::Text(text.to_owned());
     Outbound {
         id: DeliveryId(id),
-        part: 0,
+        chunk_index: 0,
         to,
         reply_to: None,
         overtakes: false,

@@ -107,7 +107,7 @@ impl Platform {
     fn give(&self, message: &Outbound) {
         let text = message.body.text().to_owned();
         let same = |got: &Got| {
-            (got.delivery, got.part) == (message.id.0, message.part) && got.text == *text
+            (got.delivery, got.part) == (message.id.0, message.chunk_index) && got.text == *text
         };
         if message.replaces.is_some() && self.got().iter().any(same) {
             return;
@@ -116,7 +116,7 @@ impl Platform {
         assert!(!text.trim().is_empty(), "the platform takes no empty messages");
         let got = Got {
             delivery: message.id.0,
-            part: message.part,
+            part: message.chunk_index,
             chat: message.to.chat.to_string(),
             text: text.clone(),
             choices: match &message.body {
@@ -230,7 +230,7 @@ impl Channel for Platform {
         }
         let text = message.body.text().to_owned();
         let has = self.got().iter().any(|got| {
-            (got.delivery, got.part) == (message.id.0, message.part) && got.text == *text
+            (got.delivery, got.part) == (message.id.0, message.chunk_index) && got.text == *text
         });
         Ok(if has { SendLookup::Sent(Sent { id: None }) } else { SendLookup::Absent })
     }

@@ -2,7 +2,7 @@
 
 use chrono::TimeZone as _;
 use chrono_tz::UTC;
-use peacrab::bus::Wake;
+use peacrab::bus::Notifier;
 use peacrab::conversation::actions::{Actions, BeforeImages};
 use peacrab::people::Role;
 use peacrab::store::{self, Store};
@@ -12,7 +12,7 @@ use peacrab::trust::taint;
 use peacrab::types::message::{Address, ChatKind, Sender};
 use peacrab::types::person::FolderOwner;
 use peacrab::types::session::SessionId;
-use peacrab::types::source::{Parts, Source};
+use peacrab::types::source::{Source, SourcedText};
 use peacrab::workspace::Workspace;
 use tempfile::TempDir;
 
@@ -26,7 +26,7 @@ pub(crate) fn somebody(role: Role, chat_kind: ChatKind) -> (ToolContext, TempDir
         instruction_watcher: InstructionWatcher::new(
             workspace.clone(),
             actions.clone(),
-            Wake::default(),
+            Notifier::default(),
         ),
         actions,
         session: SessionId(1),
@@ -38,7 +38,7 @@ pub(crate) fn somebody(role: Role, chat_kind: ChatKind) -> (ToolContext, TempDir
         allowed: Default::default(),
         address: Address { channel: "home".into(), chat: "1".into(), thread: None },
         chat_kind,
-        came_here: [].into(),
+        arrived_here: [].into(),
         channels: ["home".into()].into(),
         now: UTC.with_ymd_and_hms(2026, 7, 17, 9, 5, 0).unwrap(),
         tainted: false,
@@ -47,8 +47,8 @@ pub(crate) fn somebody(role: Role, chat_kind: ChatKind) -> (ToolContext, TempDir
 }
 
 /// A text that the model has heard from somebody.
-pub(crate) fn said(text: &str) -> Parts {
-    Parts::of(Source::Person { channel: "home".into(), id: "7".into() }, text)
+pub(crate) fn said(text: &str) -> SourcedText {
+    SourcedText::of(Source::Person { channel: "home".into(), id: "7".into() }, text)
 }
 
 /// Returns true if a tool's output has an untrusted source.

@@ -3,8 +3,8 @@
 use peacrab::channels::Channel;
 use peacrab::people::Groups;
 use peacrab::types::message::{
-    Body, Cause, ChatKind, Choice, DeliveryId, Entitled, InboundContent, Outbound, Press, Question,
-    Sender,
+    AllowedPressers, Body, Cause, ChatKind, Choice, DeliveryId, InboundContent, Outbound, Press,
+    Question, Sender,
 };
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ use crate::support::bot_api::line::{ADA, BOB, Line};
 fn question(labels: &[&str]) -> Body {
     let choice = |label: &&str| Choice { label: (*label).to_owned(), says: (*label).to_owned() };
     let choices = labels.iter().map(choice).collect();
-    Body::Choice(Question::new("Shall I?".to_owned(), choices, Entitled::Anyone))
+    Body::Choice(Question::new("Shall I?".to_owned(), choices, AllowedPressers::Anyone))
 }
 
 #[tokio::test]

@@ -389,10 +389,10 @@ fn what_cannot_be_read_is_kept_under_the_key_of_its_message() {
 fn goes_on_after_the_last_update_and_not_after_the_highest() {
     let now = DateTime::from_timestamp(1_700_000_000, 0).unwrap();
     let mut offset = Offset::from_mark(4242, None);
-    assert_eq!((offset.ask(now), offset.mark()), (None, None));
+    assert_eq!((offset.to_poll(now), offset.mark()), (None, None));
     offset.advance(900, now);
     offset.advance(12, now);
-    assert_eq!((offset.ask(now), offset.mark()), (Some(13), Some("4242:13".to_owned())));
+    assert_eq!((offset.to_poll(now), offset.mark()), (Some(13), Some("4242:13".to_owned())));
 }
 
 #[test]
@@ -400,8 +400,8 @@ fn after_six_quiet_days_asks_for_whatever_there_is() {
     let then = DateTime::from_timestamp(1_700_000_000, 0).unwrap();
     let days = chrono::Duration::days;
     let offset = Offset::from_mark(4242, Some(("4242:13".to_owned(), then)));
-    assert_eq!(offset.ask(then + days(5)), Some(13));
-    assert_eq!(offset.ask(then + days(6)), None);
+    assert_eq!(offset.to_poll(then + days(5)), Some(13));
+    assert_eq!(offset.to_poll(then + days(6)), None);
 }
 
 #[test]
@@ -409,6 +409,6 @@ fn the_mark_of_another_bot_means_nothing() {
     let then = DateTime::from_timestamp(1_700_000_000, 0).unwrap();
     for mark in ["17:13", "13", "", "4242:x"] {
         let offset = Offset::from_mark(4242, Some((mark.to_owned(), then)));
-        assert_eq!(offset.ask(then), None, "{mark}");
+        assert_eq!(offset.to_poll(then), None, "{mark}");
     }
 }

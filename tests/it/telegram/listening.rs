@@ -4,12 +4,12 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use peacrab::bus::outbox;
-use peacrab::channels::telegram::rival::Rivalry;
+use peacrab::channels::telegram::poll_conflict::PollConflicts;
 use peacrab::channels::{Channel, ChannelError};
 use peacrab::replies;
-use peacrab::store::{Moment, Phase, StoreOptions, Sync};
+use peacrab::store::{CommitEvent, Phase, StoreOptions, Sync};
 use peacrab::types::commands;
-use peacrab::types::message::{Body, Choice, Entitled, Outbound, Question};
+use peacrab::types::message::{AllowedPressers, Body, Choice, Outbound, Question};
 use serde_json::json;
 
 use super::{CREW, DEADLINES, acquainted, address, message, telegram, telegram_at, to_ada};
@@ -56,7 +56,7 @@ async fn confirms_nothing_that_could_not_be_kept() {
 async fn what_one_poll_brings_is_kept_with_one_commit() {
     let commits: Arc<Mutex<Vec<Vec<&'static str>>>> = Arc::default();
     let seen = Arc::clone(&commits);
-    let observer = Arc::new(move |moment: Moment<'_>| {
+    let observer = Arc::new(move |moment: CommitEvent<'_>| {
         if moment.phase == Phase::After {
             seen.lock().unwrap().push(moment.labels.to_vec());
         }
@@ -208,15 +208,20 @@ async fn a_newcomer_makes_way_for_a_program_that_polls_already() {
 fn who_polled_first_goes_on() {
     let begun = Instant::now();
     let after = |seconds| begun + Duration::from_secs(seconds);
-    let conflicts = |rivalry: &mut Rivalry, times| (0..times).any(|_| rivalry.conflict());
-    let mut rivalry = Rivalry::default();
-    rivalry.polled(begun);
-    rivalry.polled(after(299));
-    assert!(!conflicts(&mut rivalry, 4) && rivalry.conflict(), "five minutes are not over");
+    let conflicts = |poll_conflicts: &mut PollConflicts, times| {
+        (0..times).any(|_| poll_conflicts.note_conflict())
+    };
+    let mut poll_conflicts = PollConflicts::default();
+    poll_conflicts.note_poll(begun);
+    poll_conflicts.note_poll(after(299));
+    assert!(
+        !conflicts(&mut poll_conflicts, 4) && poll_conflicts.note_conflict(),
+        "five minutes are not over"
+    );
     // The other one has gone.
-    rivalry.polled(after(600));
-    rivalry.polled(after(900));
-    assert!(!conflicts(&mut rivalry, 100), "it is the first now");
+    poll_conflicts.note_poll(after(600));
+    poll_conflicts.note_poll(after(900));
+    assert!(!conflicts(&mut poll_conflicts, 100), "it is the first now");
 }
 
 #[tokio::test]
@@ -393,7 +398,7 @@ async fn all_of_an_album_is_said_to_whom_its_words_are() {
 }
 
 /// A question in Ada's chat, as it was asked.
-async fn asked(api: &BotApi, desk: &Desk, who: Entitled) -> i64 {
+async fn asked(api: &BotApi, desk: &Desk, who: AllowedPressers) -> i64 {
     let choice = |label: &str| Choice { label: label.to_owned(), says: format!("I say {label}") };
     let choices = vec![choice("yes"), choice("no")];
     let body = Body::Choice(Question::new("Shall I?".to_owned(), choices, who));
@@ -408,7 +413,7 @@ async fn asked(api: &BotApi, desk: &Desk, who: Entitled) -> i64 {
 #[tokio::test]
 async fn a_press_is_heard_and_answered_once_it_is_kept() {
     let ((api, _), desk) = (acquainted().await, Desk::new());
-    let question = asked(&api, &desk, Entitled::Anyone).await;
+    let question = asked(&api, &desk, AllowedPressers::Anyone).await;
     desk.listening(&telegram(&api, DEADLINES), async {
         let pressed = api.press(&ADA, question, "no");
         assert_eq!(api.wait_for_answer(&pressed).await, None);
@@ -425,7 +430,7 @@ async fn a_press_is_heard_and_answered_once_it_is_kept() {
 #[tokio::test]
 async fn who_may_not_decide_is_told_so() {
     let ((api, _), desk) = (acquainted().await, Desk::new());
-    let question = asked(&api, &desk, Entitled::Only("1".into())).await;
+    let question = asked(&api, &desk, AllowedPressers::Only("1".into())).await;
     desk.listening(&telegram(&api, DEADLINES), async {
         let pressed = api.press(&ADA, question, "yes");
         let words = api.wait_for_answer(&pressed).await;
@@ -459,7 +464,7 @@ async fn a_button_that_nobody_remembers_is_answered() {
 #[tokio::test]
 async fn a_press_of_which_nobody_can_be_told_is_heard_all_the_same() {
     let ((api, _), desk) = (acquainted().await, Desk::new());
-    let question = asked(&api, &desk, Entitled::Anyone).await;
+    let question = asked(&api, &desk, AllowedPressers::Anyone).await;
     api.fail("answerCallbackQuery", 1, &Fault::Hang);
     api.press_old(&ADA, question, "yes");
     api.say(&from_ada("and?"));
@@ -470,7 +475,7 @@ async fn a_press_of_which_nobody_can_be_told_is_heard_all_the_same() {
 #[tokio::test]
 async fn a_press_that_telegram_does_not_answer_holds_up_nobody() {
     let ((api, _), desk) = (acquainted().await, Desk::new());
-    let question = asked(&api, &desk, Entitled::Anyone).await;
+    let question = asked(&api, &desk, AllowedPressers::Anyone).await;
     api.fail("answerCallbackQuery", 1, &Fault::Hang);
     api.press_old(&ADA, question, "yes");
     let began = std::time::Instant::now();

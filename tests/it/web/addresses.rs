@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use peacrab::tools::web::address::{AllowedHost, Forbidden, Gate, not_public};
+use peacrab::tools::web::address::{AllowedHost, Forbidden, Gate, non_public_reason};
 use peacrab::tools::web::interfaces::{self, InterfaceNetwork};
 use proptest::prelude::*;
 use url::Url;
@@ -10,7 +10,7 @@ use url::Url;
 use crate::support::effort;
 
 fn what(ip: &str) -> Option<&'static str> {
-    not_public(ip.parse().unwrap())
+    non_public_reason(ip.parse().unwrap())
 }
 
 #[test]
@@ -116,7 +116,7 @@ proptest! {
     #[test]
     fn tells_all_of_ipv4_as_the_standard_library_does(bits: u32) {
         let ip = Ipv4Addr::from(bits);
-        prop_assert_eq!(not_public(ip.into()).is_some(), is_special(ip));
+        prop_assert_eq!(non_public_reason(ip.into()).is_some(), is_special(ip));
     }
 
     #[test]
@@ -125,7 +125,7 @@ proptest! {
         rest: [u8; 3],
     ) {
         let ip = Ipv4Addr::new(net, rest[0], rest[1], rest[2]);
-        prop_assert_eq!(not_public(ip.into()).is_some(), is_special(ip));
+        prop_assert_eq!(non_public_reason(ip.into()).is_some(), is_special(ip));
     }
 
     #[test]
@@ -142,7 +142,7 @@ proptest! {
             Ipv6Addr::new(0, 0, 0, 0, 0xffff, 0, a, b),
             Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0x5efe, a, b),
         ] {
-            prop_assert!(not_public(disguise.into()).is_some(), "{}", disguise);
+            prop_assert!(non_public_reason(disguise.into()).is_some(), "{}", disguise);
         }
     }
 
@@ -150,9 +150,9 @@ proptest! {
     fn of_ipv6_only_global_unicast_is_public(segments: [u16; 8]) {
         let ip = Ipv6Addr::from(segments);
         let is_global = (0x2000..0x4000).contains(&segments[0]);
-        prop_assert!(is_global || not_public(ip.into()).is_some());
+        prop_assert!(is_global || non_public_reason(ip.into()).is_some());
         let is_known = matches!(segments[0], 0x2001 | 0x2002 | 0x3fff);
-        prop_assert!(!is_global || is_known || not_public(ip.into()).is_none());
+        prop_assert!(!is_global || is_known || non_public_reason(ip.into()).is_none());
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! Where redirects may lead.
 
-use peacrab::tools::web::hops::further;
+use peacrab::tools::web::redirects::resolve_redirect;
 use url::Url;
 
 fn leads(from: &str, to: &str) -> Result<String, String> {
-    let place = further(&Url::parse(from).unwrap(), to.as_bytes());
+    let place = resolve_redirect(&Url::parse(from).unwrap(), to.as_bytes());
     place.map(String::from).map_err(|error| error.to_string())
 }
 

@@ -34,7 +34,7 @@ async fn what_a_page_says_is_others_words() {
     rig.model.on("read", [fetches(&site.url("/")), says("It wants to be obeyed.")]);
     assert_eq!(rig.ask("1", "read it").await, "It wants to be obeyed.");
     let told = rig.model.last().transcript();
-    assert!(told.contains(&format!("result: {}", untrusted::BEGINS)), "{told}");
+    assert!(told.contains(&format!("result: {}", untrusted::FIRST_LINE)), "{told}");
     assert!(!told.contains("\n[End 00000000]"), "{told}");
     rig.finish().await;
 }

@@ -8,7 +8,7 @@ const FORWARD_FIELDS: &[&str] =
     &["forward_origin", "forward_date", "forward_from", "forward_from_chat", "forward_sender_name"];
 
 /// Returns true for a forwarded message.
-pub(super) fn is_one(raw: &Value) -> bool {
+pub(super) fn is_forwarded(raw: &Value) -> bool {
     FORWARD_FIELDS.iter().any(|field| raw.get(field).is_some_and(|value| !value.is_null()))
 }
 
@@ -21,7 +21,7 @@ pub(super) fn author(raw: &Value) -> Option<String> {
         .or_else(|| raw.get("forward_from").and_then(full_name))
         .or_else(chat)
         .or_else(|| text(raw, "forward_sender_name"));
-    is_one(raw).then(|| format!("forwarded from {}", name.as_deref().unwrap_or("somebody")))
+    is_forwarded(raw).then(|| format!("forwarded from {}", name.as_deref().unwrap_or("somebody")))
 }
 
 /// Returns the bot via which a person sent a message. None if there is none, or it is this one.

@@ -19,11 +19,11 @@ pub(super) struct TextMark<'a> {
     pub(super) start: usize,
     end: usize,
     pub(super) is_command: bool,
-    pub(super) is_for: For,
+    pub(super) is_for: MarkAddressee,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum For {
+pub(super) enum MarkAddressee {
     Us,
     Another,
     /// A command without a name.
@@ -36,14 +36,21 @@ impl<'a> TextMark<'a> {
         let end = byte_at(text, entity.offset.checked_add(entity.length)?)?;
         let marked = text.get(start..end)?;
         let named = |name: &str| {
-            if name.eq_ignore_ascii_case(&bot.username) { For::Us } else { For::Another }
+            if name.eq_ignore_ascii_case(&bot.username) {
+                MarkAddressee::Us
+            } else {
+                MarkAddressee::Another
+            }
         };
         let (is_command, is_for) = match &entity.kind {
             MessageEntityKind::Mention => (false, named(marked.strip_prefix('@')?)),
-            MessageEntityKind::TextMention { user } if user.id.0 == bot.id => (false, For::Us),
-            MessageEntityKind::BotCommand => {
-                (true, marked.split_once('@').map_or(For::Anyone, |(_, name)| named(name)))
+            MessageEntityKind::TextMention { user } if user.id.0 == bot.id => {
+                (false, MarkAddressee::Us)
             }
+            MessageEntityKind::BotCommand => (
+                true,
+                marked.split_once('@').map_or(MarkAddressee::Anyone, |(_, name)| named(name)),
+            ),
             _ => return None,
         };
         Some(Self { text: marked, start, end, is_command, is_for })
@@ -67,7 +74,7 @@ fn byte_at(text: &str, units: usize) -> Option<usize> {
 /// text that is nothing but a mention stays.
 pub(super) fn without_address(text: &str, marks: &[TextMark<'_>], chat_kind: ChatKind) -> String {
     let mut rest = text.to_owned();
-    for mark in marks.iter().rev().filter(|mark| mark.is_for == For::Us) {
+    for mark in marks.iter().rev().filter(|mark| mark.is_for == MarkAddressee::Us) {
         // An overlapping entity may have been removed already.
         let (Some(before), Some(after)) = (rest.get(..mark.start), rest.get(mark.end..)) else {
             continue;

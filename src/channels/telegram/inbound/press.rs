@@ -5,7 +5,7 @@ use serde_json::Value;
 use teloxide::types::User;
 
 use super::{Decoded, TelegramReadingContext};
-use crate::channels::hear::InboundEvent;
+use crate::channels::routing::InboundEvent;
 use crate::types::message::{Address, Cause, ChatKind, Inbound, InboundContent, Press, Sender};
 
 /// The needed part of a callback query. The message may be too old to be included completely.

@@ -16,8 +16,8 @@ use super::super::refusal::HttpRefusal;
 use super::super::state::HttpGateway;
 use super::super::stream_access::StreamAccess;
 use crate::bus::feed::{self, Cursor, Post, PostContent};
-use crate::bus::journal::{self, InboundOutcome, MessageStanding};
-use crate::channels::web::Sign;
+use crate::bus::journal::{self, InboundOutcome, MessageProgress};
+use crate::channels::web::PageNotice;
 use crate::conversation::{asks, ledger};
 use crate::provider::Usage;
 use crate::replies;
@@ -47,7 +47,7 @@ pub(super) struct PendingAnswer {
     pub(super) address: Address,
     key: DedupKey,
     cursor: Cursor,
-    signs: mpsc::Receiver<Sign>,
+    signs: mpsc::Receiver<PageNotice>,
     deliveries: watch::Receiver<()>,
     passes: watch::Receiver<()>,
     until: Instant,
@@ -61,7 +61,7 @@ pub(super) struct PendingAnswer {
 
 /// The stored state of a message, and of the messages after it.
 struct AnswerState {
-    standing: Option<MessageStanding>,
+    standing: Option<MessageProgress>,
     is_asked: bool,
     usage: Usage,
     posts: Vec<Post>,
@@ -146,8 +146,8 @@ impl PendingAnswer {
         self.address.chat.as_str().split_once('/').map_or("", |(_, session)| session)
     }
 
-    fn handle_sign(&mut self, sign: Sign) {
-        if let (Sign::Draft(text), true) = (sign, self.shows_drafts) {
+    fn handle_sign(&mut self, sign: PageNotice) {
+        if let (PageNotice::Draft(text), true) = (sign, self.shows_drafts) {
             let text = self.gateway.services().redactor.redact(&text).into_owned();
             let more = self.text.draft(&text);
             self.ready.extend(more.map(AnswerProgress::Draft));
@@ -159,10 +159,11 @@ impl PendingAnswer {
         let (key, chat, cursor) = (self.key.clone(), self.address.chat.clone(), self.cursor);
         let read = move |store: &Connection| {
             // The outcome is read first, because its messages were committed with it.
-            let standing = journal::standing_of(store, &key)?;
+            let standing = journal::progress_of(store, &key)?;
             let turn = standing.and_then(|standing| standing.turn);
-            let is_asked = turn.map_or(Ok(false), |turn| asks::is_open_of(store, turn))?;
-            let usage = turn.map_or(Ok(Usage::default()), |turn| ledger::used_in(store, turn))?;
+            let is_asked = turn.map_or(Ok(false), |turn| asks::has_open(store, turn))?;
+            let usage =
+                turn.map_or(Ok(Usage::default()), |turn| ledger::turn_usage(store, turn))?;
             let posts = feed::after(store, &chat, cursor, READ_MAX)?;
             Ok(AnswerState { standing, is_asked, usage, posts })
         };

@@ -15,7 +15,7 @@ use crate::channels::web::files::Files;
 use crate::control::MESSAGE_BYTES_MAX;
 use crate::types::commands;
 use crate::types::message::{ChannelName, MediaRef, SenderId};
-use crate::types::source::{Parts, Source, SourceSpan};
+use crate::types::source::{Source, SourceSpan, SourcedText};
 use crate::types::untrusted;
 
 /// Maximum size of the earlier messages, in bytes. The oldest are left out.
@@ -83,7 +83,7 @@ impl SessionChoice {
 
 /// The message of a person in a request.
 pub(super) struct RequestMessage {
-    text: Parts,
+    text: SourcedText,
     files: Vec<EmbeddedFile>,
 }
 
@@ -162,10 +162,10 @@ impl CompletionRequest {
             Some(_) => String::new(),
             None => self.context(session),
         };
-        let mut text = Parts::default();
+        let mut text = SourcedText::default();
         if !context.is_empty() {
             let source = Source::Quoted { author: CLIENT.to_owned(), by_others: true };
-            text.push_program(format!("> {CLIENT}{}:\n", untrusted::OTHERS_WORDS));
+            text.push_program(format!("> {CLIENT}{}:\n", untrusted::QUOTED_AUTHOR_NOTE));
             text.push(source, context);
             text.push_program("\n");
         }
@@ -183,7 +183,7 @@ impl CompletionRequest {
         let mut lines = Vec::new();
         let mut bytes = 0;
         for message in self.messages.iter().rev().filter(is_shown) {
-            let text = untrusted::one_kind_of_lines(&text_of(&message.content));
+            let text = untrusted::normalize_newlines(&text_of(&message.content));
             let line = format!("> {}: {}\n", message.role, text.trim().replace('\n', "\n> "));
             bytes += line.len();
             if bytes > CONTEXT_BYTES_MAX {

@@ -9,7 +9,7 @@ use super::{Engine, EngineKind, Failed};
 use crate::http::{self, BodyEnd, ReadBody};
 use crate::tools::web::helper::PageHelper;
 use crate::tools::web::page::UnreadPage;
-use crate::tools::web::result_page::{COUNT_MAX, Hit};
+use crate::tools::web::result_page::{COUNT_MAX, SearchHit};
 
 /// Maximum size of an answer: far more than ten results need.
 const BYTES_MAX: usize = 1_000_000;
@@ -28,7 +28,7 @@ pub(super) async fn ask(
     engine: &Engine,
     reader: &PageHelper,
     SearchQuery { text: query, count }: SearchQuery<'_>,
-) -> Result<Vec<Hit>, Failed> {
+) -> Result<Vec<SearchHit>, Failed> {
     let key = engine.api_key.as_ref().map_or("", |key| key.reveal());
     let at = |path: &str| format!("{}{path}", engine.base_url);
     match engine.api {
@@ -105,7 +105,10 @@ struct BraveHit {
 }
 
 /// Converts results whose texts are sometimes HTML.
-async fn convert_brave(reader: &PageHelper, results: Vec<BraveHit>) -> Result<Vec<Hit>, Failed> {
+async fn convert_brave(
+    reader: &PageHelper,
+    results: Vec<BraveHit>,
+) -> Result<Vec<SearchHit>, Failed> {
     let results = results.into_iter().take(COUNT_MAX);
     let (mut urls, mut texts) = (Vec::new(), Vec::new());
     for BraveHit { title, url, description } in results {
@@ -115,7 +118,7 @@ async fn convert_brave(reader: &PageHelper, results: Vec<BraveHit>) -> Result<Ve
     let texts = reader.plain(&texts).await.map_err(unread)?;
     // A process that a text has taken over may return fewer.
     let pairs = texts.chunks_exact(2).zip(urls);
-    let hit = |(pair, url): (&[String], String)| Hit {
+    let hit = |(pair, url): (&[String], String)| SearchHit {
         title: pair[0].clone(),
         snippet: pair[1].clone(),
         url,
@@ -137,8 +140,8 @@ struct ResultHit {
 }
 
 impl Results {
-    fn hits(self) -> Vec<Hit> {
-        let hit = |ResultHit { title, url, content }| Hit {
+    fn hits(self) -> Vec<SearchHit> {
+        let hit = |ResultHit { title, url, content }| SearchHit {
             title: title.unwrap_or_default(),
             url,
             snippet: content.unwrap_or_default(),

@@ -13,14 +13,14 @@ const HISTORY_TOKENS: u64 = 200;
 const SUMMARY_TOKENS: u64 = 100;
 
 impl ActiveTurn<'_> {
-    pub(super) fn is_brief(&self) -> bool {
-        self.part.background.is_none() && self.turns.spending.is_brief(self.asker.role)
+    pub(super) fn has_short_prompt(&self) -> bool {
+        self.limits.background.is_none() && self.turns.spending.has_short_prompt(self.asker.role)
     }
 
     /// Returns the turns that the model is shown, including the running one.
     pub(super) fn shown_turns(&self) -> &[Turn] {
         let turns = &self.session.turns;
-        if !self.is_brief() {
+        if !self.has_short_prompt() {
             return turns;
         }
         let before = turns.len().saturating_sub(1);
@@ -38,15 +38,18 @@ impl ActiveTurn<'_> {
     /// Returns the summary that the model is shown.
     pub(super) fn shown_summary(&self) -> Option<String> {
         let summary = compaction::shown_of(&self.session);
-        let fits = |summary: &String| !self.is_brief() || tokens::tokens(summary) <= SUMMARY_TOKENS;
+        let fits = |summary: &String| {
+            !self.has_short_prompt() || tokens::tokens(summary) <= SUMMARY_TOKENS
+        };
         summary.filter(fits)
     }
 
     /// Returns the estimated tokens of a short prompt.
-    pub(super) fn brief_estimate(&self) -> u64 {
+    pub(super) fn estimate_short_prompt(&self) -> u64 {
         let sees = self.provider.sees();
         let summary = self.shown_summary();
-        let conversation_tokens = tokens::said_tokens(summary.as_deref(), self.shown_turns(), sees);
+        let conversation_tokens =
+            tokens::conversation_tokens(summary.as_deref(), self.shown_turns(), sees);
         tokens::fixed_tokens(&self.system, None) + self.tools_tokens + conversation_tokens
     }
 }

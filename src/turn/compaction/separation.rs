@@ -89,18 +89,18 @@ impl CompactionJob {
 
 /// Returns for which audience trusted and untrusted parts are summarized apart. None if nothing of it is untrusted, in
 /// groups, in the conversation of a background task with itself, and where nobody is asked about untrusted content.
-pub(crate) fn told_apart_for(
+pub(crate) fn separated_for(
     turns: &TurnServices,
     session: &Session,
     role: Role,
     job: &CompactionJob,
 ) -> Option<Audience> {
     let audience = audience(role, session.chat_kind);
-    (are_told_apart(turns, session) && job.is_tainted(audience)).then_some(audience)
+    (are_separated(turns, session) && job.is_tainted(audience)).then_some(audience)
 }
 
 /// Returns true for a private conversation with a person, if it matters what is untrusted.
-pub(crate) fn are_told_apart(turns: &TurnServices, session: &Session) -> bool {
+pub(crate) fn are_separated(turns: &TurnServices, session: &Session) -> bool {
     session.chat_kind == ChatKind::Private
         && session.origin.chat().is_some()
         && turns.config.asking.untrusted != OnUntrusted::Allow
@@ -113,32 +113,32 @@ pub(crate) async fn choose(
     sender: &Sender,
     session: &Session,
     usual: CompactionJob,
-) -> Result<(CompactionJob, Option<Apart>), StoreError> {
+) -> Result<(CompactionJob, Option<SummarySeparation>), StoreError> {
     let all = CompactionJob::all(session, usual.focus.clone());
-    let Some(all) = all.filter(|_| are_told_apart(turns, session)) else {
+    let Some(all) = all.filter(|_| are_separated(turns, session)) else {
         return Ok((usual, None));
     };
     let role = role_on(&turns.services, session.origin.channel(), sender).await?;
-    let Some(audience) = told_apart_for(turns, session, role, &all) else {
+    let Some(audience) = separated_for(turns, session, role, &all) else {
         return Ok((usual, None));
     };
     let id = session.id;
     let whole = turns.services.bus.store.read(move |store| transcript::whole_summary(store, id));
-    Ok((all, Some(Apart { audience, whole: whole.await? })))
+    Ok((all, Some(SummarySeparation { audience, whole: whole.await? })))
 }
 
 /// The audience for which trusted and untrusted parts are summarized separately.
-pub(crate) struct Apart {
+pub(crate) struct SummarySeparation {
     pub(crate) audience: Audience,
     /// The former summary of all parts.
     pub(crate) whole: Option<SourcedSummary>,
 }
 
 /// Makes a summary of the trusted parts for the model, and a summary of all parts for a tool call.
-pub(crate) async fn run_apart(
+pub(crate) async fn summarize_separately(
     summariser: &dyn Provider,
     job: &CompactionJob,
-    Apart { audience, whole }: Apart,
+    SummarySeparation { audience, whole }: SummarySeparation,
     tokens_max: u64,
     spent: &mut Usage,
 ) -> Result<Summaries, ProviderError> {
@@ -158,7 +158,7 @@ pub(crate) async fn run_apart(
 
 /// Makes a summary of all parts for a turn that runs, which works with them. Where trusted parts are told apart, one of
 /// them alone is kept beside it, for when the others are left out.
-pub(crate) async fn run_beside(
+pub(crate) async fn summarize_with_trusted(
     summariser: &dyn Provider,
     job: &CompactionJob,
     audience: Option<Audience>,
@@ -192,7 +192,7 @@ async fn run_trusted(
 /// digest of the trusted ones, and a call opens a digest of all. `tokens_max` is that of a summary.
 pub(crate) fn leave_out(
     job: &CompactionJob,
-    Apart { audience, whole }: Apart,
+    SummarySeparation { audience, whole }: SummarySeparation,
     tokens_max: u64,
 ) -> Summaries {
     let (trusted, left_out) = job.trusted(audience);

@@ -21,7 +21,7 @@ pub struct ActionAuthor<'a> {
 }
 
 /// A changed file, and the data to undo the change, if possible.
-pub struct SeenChange {
+pub struct FoundChange {
     pub path: String,
     pub undo: Option<FileUndo>,
 }
@@ -30,7 +30,7 @@ pub struct SeenChange {
 pub fn note(
     store: &Connection,
     author: &ActionAuthor<'_>,
-    changes: &[SeenChange],
+    changes: &[FoundChange],
 ) -> rusqlite::Result<Vec<CallId>> {
     let turn = insert_closed_turn(store, author.at, author.chat_kind, author.who)?;
     let now = Time::now();
@@ -40,7 +40,7 @@ pub fn note(
     )?;
     changes
         .iter()
-        .map(|SeenChange { path, undo }| {
+        .map(|FoundChange { path, undo }| {
             let arguments = serde_json::json!({ "changed": path }).to_string();
             let undo = undo.as_ref().map(Json);
             insert.execute(params![turn, MARK, author.tool, arguments, undo, now, now])?;
@@ -51,7 +51,7 @@ pub fn note(
 
 /// Returns true if the present content of a file was reported since a time: a call of a tool that reports its
 /// changes wrote it, and no known change came later.
-pub fn is_told(
+pub fn was_reported(
     store: &Connection,
     paths: [&str; 2],
     after: Option<&str>,

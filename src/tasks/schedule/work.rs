@@ -9,9 +9,9 @@ use crate::bus::{journal, outbox};
 use crate::conversation::task_sessions::{self, SessionTerms};
 use crate::replies;
 use crate::tasks::assignment::{self, Assignment};
-use crate::tasks::ended::TaskOutcome;
-use crate::tasks::schedule::command::{CommandResult, lets_sleep};
-use crate::tasks::schedule::note::{NO_MODEL, RunText, note, note_printed};
+use crate::tasks::outcome::TaskOutcome;
+use crate::tasks::schedule::command::{CommandResult, has_nothing_to_do};
+use crate::tasks::schedule::note::{NO_MODEL, RunMessage, note, note_output};
 use crate::tasks::schedule::payload::{JobConversation, Payload, WebhookBody};
 use crate::tasks::schedule::run::Run;
 use crate::tasks::schedule::settling::settle;
@@ -27,17 +27,18 @@ pub(super) fn begin(
     now: DateTime<Utc>,
     zone: Tz,
 ) -> rusqlite::Result<()> {
-    match &run.job.brief.payload {
+    match &run.job.definition.payload {
         Payload::Message(text) => {
-            let brief = &run.job.brief;
+            let definition = &run.job.definition;
             outbox::put(
                 store,
-                &brief.to,
+                &definition.to,
                 None,
                 &message_for_people(run, text, now.with_timezone(&zone)),
             )?;
-            let (sender, tainted, at) = (&brief.sender, brief.tainted, now.with_timezone(&zone));
-            note(store, run, &RunText { sender, provider: NO_MODEL, words: text, tainted, at })?;
+            let (sender, tainted, at) =
+                (&definition.sender, definition.tainted, now.with_timezone(&zone));
+            note(store, run, &RunMessage { sender, provider: NO_MODEL, words: text, tainted, at })?;
             settle(store, run, TaskOutcome::Done, None, now)
         }
         Payload::Command(_) | Payload::Prompt { check: Some(_), .. } => Ok(()),
@@ -60,22 +61,22 @@ fn start_turn(
     session: JobConversation,
     printed: Option<Printed>,
 ) -> rusqlite::Result<()> {
-    let (id, brief) = (run.job.id, &run.job.brief);
+    let (id, definition) = (run.job.id, &run.job.definition);
     let cause = Cause::Job {
         job: id.0,
         due: run.due,
         late: run.late,
-        tainted: brief.tainted,
-        sender: brief.sender.clone(),
+        tainted: definition.tainted,
+        sender: definition.sender.clone(),
         printed,
     };
     // The key has the run's id: after a wrong clock, a due time can occur a second time.
     let key = journal::task_key(id.task(), Some(run.id.0));
     let (row, session) = match session {
         JobConversation::Own => {
-            let (known_on, chat_kind) = (brief.known_on.clone(), brief.chat_kind);
+            let (known_on, chat_kind) = (definition.known_on.clone(), definition.chat_kind);
             let terms = SessionTerms { known_on, chat_kind, settings: Settings::default() };
-            let to = brief.to.clone();
+            let to = definition.to.clone();
             let session = task_sessions::open(store, id.task(), &terms, &to)?;
             let assignment = Assignment { text, sources: Vec::new(), cause, key, to };
             (assignment::start(store, id.task(), &terms, assignment)?, Some(session))
@@ -84,8 +85,8 @@ fn start_turn(
             let inbound = Inbound {
                 key,
                 at: Utc::now(),
-                from: brief.to.clone(),
-                chat_kind: brief.chat_kind,
+                from: definition.to.clone(),
+                chat_kind: definition.chat_kind,
                 within: Vec::new(),
                 cause,
                 id: None,
@@ -99,7 +100,7 @@ fn start_turn(
 
 /// Records the result of a run's command, which is the outcome of the run or part of a model's input. Does nothing if the
 /// run has ended meanwhile.
-pub fn command_ends(
+pub fn end_command(
     store: &Connection,
     run: &Run,
     result: CommandResult,
@@ -115,16 +116,16 @@ pub fn command_ends(
         }
         CommandResult::Printed(printed) => printed,
     };
-    match &run.job.brief.payload {
-        Payload::Prompt { text, session, .. } if !lets_sleep(&printed.text) => {
+    match &run.job.definition.payload {
+        Payload::Prompt { text, session, .. } if !has_nothing_to_do(&printed.text) => {
             start_turn(store, run, text, *session, Some(printed))
         }
         Payload::Command(_) if !printed.text.trim().is_empty() => {
-            let tainted = printed.untrusted || run.job.brief.tainted;
+            let tainted = printed.untrusted || run.job.definition.tainted;
             let at = now.with_timezone(&zone);
             let body = Body::Printed(message_for_people(run, &printed.text, at));
-            outbox::put_body(store, &run.job.brief.to, &body)?;
-            note_printed(store, run, &printed.text, tainted, at)?;
+            outbox::put_body(store, &run.job.definition.to, &body)?;
+            note_output(store, run, &printed.text, tainted, at)?;
             settle(store, run, TaskOutcome::Done, Some(&printed.text), now)
         }
         Payload::Command(_) | Payload::Prompt { .. } | Payload::Message(_) => {
@@ -135,7 +136,7 @@ pub fn command_ends(
 
 /// Returns the message to people. A late one of a job that runs once mentions its due time.
 pub fn message_for_people(run: &Run, words: &str, now: DateTime<Tz>) -> String {
-    match run.late && !run.job.brief.timing.recurs() {
+    match run.late && !run.job.definition.timing.recurs() {
         true => replies::late_job(&replies::time_relative_to(now, run.due), words),
         false => words.to_owned(),
     }

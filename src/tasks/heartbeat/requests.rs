@@ -2,7 +2,7 @@
 
 use crate::tasks::heartbeat::context::HeartbeatContext;
 use crate::types::origin::TaskKind;
-use crate::types::source::{Parts, Source};
+use crate::types::source::{Source, SourcedText};
 use crate::workspace::snapshot::{FILE_CHARS_MAX, cut_middle};
 use crate::workspace::{FileError, Workspace, WorkspacePath};
 
@@ -22,12 +22,12 @@ const ACTIVE: &str = "active tasks";
 pub(super) fn read(workspace: &Workspace) -> Result<Option<String>, FileError> {
     let path = FILE.parse::<WorkspacePath>().expect("it is a path");
     let text = workspace.instruction(&path)?.unwrap_or_default();
-    Ok(in_effect(&text).map(|text| cut_middle(&text, FILE_CHARS_MAX, FILE)))
+    Ok(active_requests(&text).map(|text| cut_middle(&text, FILE_CHARS_MAX, FILE)))
 }
 
 /// Returns a file's requests without comments. None if it has only headings, comments, and boxes that are empty or
 /// ticked.
-pub fn in_effect(text: &str) -> Option<String> {
+pub fn active_requests(text: &str) -> Option<String> {
     let text = without_comments(text.trim_start_matches('\u{feff}'));
     let text = active_section(&text).unwrap_or(text);
     text.lines().any(is_request).then(|| text.trim().to_owned())
@@ -80,8 +80,8 @@ const RAN: &str = "\n\nJobs that ran since the last heartbeat:\n- ";
 const TOLD: &str = "\n\nWhat you have told them lately:\n- ";
 
 /// Returns the assignment of a heartbeat run.
-pub(super) fn task(watched: &str, notes: &str, surroundings: &HeartbeatContext) -> Parts {
-    let mut text = Parts::of(Source::Program, format!("{FILE}:\n"));
+pub(super) fn task(watched: &str, notes: &str, surroundings: &HeartbeatContext) -> SourcedText {
+    let mut text = SourcedText::of(Source::Program, format!("{FILE}:\n"));
     text.push(Source::File { path: FILE.to_owned() }, watched);
     let HeartbeatContext { plan, ran, told, tainted, .. } = surroundings;
     let (plan, ran, told) =

@@ -6,7 +6,7 @@ use super::Slack;
 use super::failure::SlackCallError;
 use super::sending::{SlackAddress, messages};
 use crate::channels::ChannelError;
-use crate::channels::hear::InboundEvent;
+use crate::channels::routing::InboundEvent;
 use crate::channels::slack::inbound::{self, SlackReadingContext};
 use crate::types::message::{Address, MessageId, OverheardLine};
 
@@ -15,7 +15,7 @@ const PAGES_MAX: usize = 5;
 
 impl Slack {
     /// Returns the last messages at an address, oldest first.
-    pub(super) async fn look_back(
+    pub(super) async fn read_before(
         &self,
         at: &Address,
         before: Option<&MessageId>,
@@ -29,7 +29,9 @@ impl Slack {
             let page = match messages(&self.api, &target, None, cursor).await {
                 Ok(page) => page,
                 // Slack does not show these messages.
-                Err(SlackCallError::Denied(denial)) if denial.is_no() => return Ok(Vec::new()),
+                Err(SlackCallError::Denied(denial)) if denial.is_permanent() => {
+                    return Ok(Vec::new());
+                }
                 Err(error) => return Err(error.while_asking()),
             };
             found.extend(page.messages.iter().cloned());

@@ -6,17 +6,17 @@ use chrono_tz::Tz;
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
-use crate::conversation::ledger::LOOKS_BACK;
-use crate::conversation::ledger::sums::{LedgerPart, spent_since};
+use crate::conversation::ledger::USAGE_PERIOD;
+use crate::conversation::ledger::sums::{LedgerFilter, spent_since};
 use crate::replies::{self, JobShown, ListedRun, RunWords, time_relative_to};
 use crate::tasks::schedule::cost::expected_cost;
 use crate::tasks::schedule::job::{self, Job, JobDefinition, JobId, JobScope, JobState, Missed};
 use crate::tasks::schedule::needs::CommandNeeds;
 use crate::tasks::schedule::payload::{JobConversation, Payload};
+use crate::tasks::schedule::preapproved_calls::PreapprovedCalls;
 use crate::tasks::schedule::request::{JobRequestKind, payload};
 use crate::tasks::schedule::run;
 use crate::tasks::schedule::timing::Timing;
-use crate::tasks::schedule::unasked::UnaskedCalls;
 use crate::types::message::ChatKind;
 
 /// Maximum number of active and paused jobs of one person.
@@ -26,7 +26,7 @@ pub const JOBS_MAX: usize = 50;
 const SHOWN_MAX: i64 = 20;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum JobOrder {
+pub enum JobOperation {
     Add(Box<JobDefinition>),
     List,
     Show(JobId),
@@ -39,14 +39,14 @@ pub enum JobOrder {
     History(JobId),
 }
 
-impl JobOrder {
+impl JobOperation {
     /// Returns the job that gets a command: an existing one, or the kind of chat of a new one. None if the order sets no
     /// command.
     pub fn command_for(&self) -> Option<CommandFor> {
         match self {
-            Self::Add(brief) => {
-                let has_command = brief.payload.command().is_some();
-                has_command.then_some(CommandFor::New(brief.chat_kind))
+            Self::Add(definition) => {
+                let has_command = definition.payload.command().is_some();
+                has_command.then_some(CommandFor::New(definition.chat_kind))
             }
             Self::Edit(id, change) => {
                 let check = change.check.as_ref().is_some_and(|check| !check.is_empty());
@@ -68,7 +68,7 @@ impl JobOrder {
     /// Returns the needs that it names for a command.
     pub fn needs(&self) -> Option<&CommandNeeds> {
         match self {
-            Self::Add(brief) => Some(&brief.needs),
+            Self::Add(definition) => Some(&definition.needs),
             Self::Edit(_, change) => Some(&change.needs),
             _ => None,
         }
@@ -95,7 +95,7 @@ pub struct JobChange {
     /// The needs of the given command; without one, those of the present command, if any are named.
     pub needs: CommandNeeds,
     /// The calls that the given text may make unasked; without one, those of the present text, if any are named.
-    pub unasked: UnaskedCalls,
+    pub unasked: PreapprovedCalls,
     /// True if its author has read untrusted content.
     pub tainted: bool,
 }
@@ -105,20 +105,20 @@ pub struct JobChange {
 pub fn handle(
     store: &Connection,
     whose: &JobScope,
-    order: JobOrder,
+    order: JobOperation,
     now: DateTime<Utc>,
     zone: Tz,
 ) -> rusqlite::Result<Result<String, String>> {
     let shown = |job: &Job| shown(job, whose, now.with_timezone(&zone));
     let id = match order {
-        JobOrder::Add(brief) => {
-            return Ok(add(store, &brief, now, zone)?.map(|(_, words)| words));
+        JobOperation::Add(definition) => {
+            return Ok(add(store, &definition, now, zone)?.map(|(_, words)| words));
         }
-        JobOrder::List => {
+        JobOperation::List => {
             let jobs = job::list(store, whose)?;
             let show_with_cost = |job: &Job| {
-                let part = LedgerPart::Job(job.id.0);
-                let cost = spent_since(store, part, now - LOOKS_BACK)?.cost;
+                let part = LedgerFilter::Job(job.id.0);
+                let cost = spent_since(store, part, now - USAGE_PERIOD)?.cost;
                 let cost = (cost.0 > 0).then(|| cost.to_string());
                 let expected = expected_cost(store, job, now)?;
                 let expected = expected.map(|cost| replies::job_expected(cost.run.0, cost.month.0));
@@ -127,24 +127,25 @@ pub fn handle(
             let shown: Vec<_> = jobs.iter().map(show_with_cost).collect::<rusqlite::Result<_>>()?;
             return Ok(Ok(replies::jobs(&shown)));
         }
-        JobOrder::Show(id)
-        | JobOrder::Edit(id, _)
-        | JobOrder::Pause(id)
-        | JobOrder::Resume(id)
-        | JobOrder::Remove(id)
-        | JobOrder::Run(id)
-        | JobOrder::History(id) => id,
+        JobOperation::Show(id)
+        | JobOperation::Edit(id, _)
+        | JobOperation::Pause(id)
+        | JobOperation::Resume(id)
+        | JobOperation::Remove(id)
+        | JobOperation::Run(id)
+        | JobOperation::History(id) => id,
     };
     let Some(mut job) = job::get(store, id, whose)? else {
-        let removed = order == JobOrder::Remove(id) && job::remove_unread(store, id, whose)?;
+        let removed =
+            order == JobOperation::Remove(id) && job::remove_unreadable(store, id, whose)?;
         return Ok(if removed { Ok(replies::job_removed(id)) } else { Err(replies::no_job(id)) });
     };
     let words = match order {
-        JobOrder::Show(_) | JobOrder::History(_) if whose.hides(&job) => {
+        JobOperation::Show(_) | JobOperation::History(_) if whose.hides(&job) => {
             return Ok(Ok(replies::job_whole(&shown(&job), replies::PRIVATE_JOB)));
         }
-        JobOrder::Show(_) => {
-            let text = match &job.brief.payload {
+        JobOperation::Show(_) => {
+            let text = match &job.definition.payload {
                 Payload::Prompt { text, check: Some(check), .. } => {
                     &replies::job_with_check(text, check)
                 }
@@ -153,7 +154,7 @@ pub fn handle(
             };
             return Ok(Ok(replies::job_whole(&shown(&job), text)));
         }
-        JobOrder::History(_) => {
+        JobOperation::History(_) => {
             let runs = run::history(store, id, SHOWN_MAX)?;
             let lines = runs.iter().map(|past| {
                 let words = past.words.as_deref().unwrap_or_default();
@@ -166,9 +167,9 @@ pub fn handle(
             });
             return Ok(Ok(replies::history(id, lines)));
         }
-        JobOrder::Edit(_, change) => {
+        JobOperation::Edit(_, change) => {
             let revives = job.state == JobState::Done && change.timing.is_some();
-            if revives && job::count(store, &job.brief.whose())? >= JOBS_MAX {
+            if revives && job::count(store, &job.definition.whose())? >= JOBS_MAX {
                 return Ok(Err(replies::too_many_jobs(JOBS_MAX)));
             }
             match edit(&mut job, change, now) {
@@ -176,61 +177,61 @@ pub fn handle(
                 Err(words) => return Ok(Err(words)),
             }
         }
-        JobOrder::Pause(_) if job.state == JobState::Done => {
+        JobOperation::Pause(_) if job.state == JobState::Done => {
             return Ok(Err(replies::job_is_over(id)));
         }
-        JobOrder::Pause(_) => {
+        JobOperation::Pause(_) => {
             job.state = JobState::Paused;
             job.why = None;
             replies::job_paused(id)
         }
-        JobOrder::Resume(_) if job.state == JobState::Active => {
+        JobOperation::Resume(_) if job.state == JobState::Active => {
             return Ok(Err(replies::job_is_active(id)));
         }
-        JobOrder::Resume(_) => match resume(&mut job, now) {
+        JobOperation::Resume(_) => match resume(&mut job, now) {
             true => replies::job_resumed(&shown(&job)),
             false => return Ok(Err(replies::job_is_over(id))),
         },
-        JobOrder::Remove(_) => {
+        JobOperation::Remove(_) => {
             (job.state, job.next) = (JobState::Removed, None);
-            replies::job_removed_with(id, !job.brief.needs.is_none())
+            replies::job_removed_with(id, !job.definition.needs.is_none())
         }
-        JobOrder::Run(_) if job.state != JobState::Active => {
+        JobOperation::Run(_) if job.state != JobState::Active => {
             return Ok(Err(replies::job_not_active(id)));
         }
-        JobOrder::Run(_) => {
+        JobOperation::Run(_) => {
             job.next = Some(now);
             replies::job_runs_now(id)
         }
-        JobOrder::Add(_) | JobOrder::List => return Ok(Ok(String::new())),
+        JobOperation::Add(_) | JobOperation::List => return Ok(Ok(String::new())),
     };
     job::update(store, &job)?;
     Ok(Ok(words))
 }
 
 /// Returns true if the answer to an order may repeat untrusted content of jobs or their outcomes.
-pub fn mentions_others(
+pub fn may_repeat_untrusted(
     store: &Connection,
     whose: &JobScope,
-    order: &JobOrder,
+    order: &JobOperation,
 ) -> rusqlite::Result<bool> {
     // What other people wrote for themselves is not for this one's model to do.
     let says_untrusted =
-        |job: &Job| !whose.hides(job) && (job.brief.tainted || whose.is_of_others(job));
+        |job: &Job| !whose.hides(job) && (job.definition.tainted || whose.is_of_others(job));
     let (id, shows_outcomes) = match order {
         // The answer only repeats the person's own words.
-        JobOrder::Add(_) => return Ok(false),
-        JobOrder::List => return Ok(job::list(store, whose)?.iter().any(says_untrusted)),
-        JobOrder::History(id) => (id, true),
-        JobOrder::Show(id)
-        | JobOrder::Edit(id, _)
-        | JobOrder::Pause(id)
-        | JobOrder::Resume(id)
-        | JobOrder::Remove(id)
-        | JobOrder::Run(id) => (id, false),
+        JobOperation::Add(_) => return Ok(false),
+        JobOperation::List => return Ok(job::list(store, whose)?.iter().any(says_untrusted)),
+        JobOperation::History(id) => (id, true),
+        JobOperation::Show(id)
+        | JobOperation::Edit(id, _)
+        | JobOperation::Pause(id)
+        | JobOperation::Resume(id)
+        | JobOperation::Remove(id)
+        | JobOperation::Run(id) => (id, false),
     };
     // During its work, a model may have read untrusted content.
-    let may_be_untrusted = |job: &Job| !matches!(job.brief.payload, Payload::Message(_));
+    let may_be_untrusted = |job: &Job| !matches!(job.definition.payload, Payload::Message(_));
     let job = job::get(store, *id, whose)?;
     Ok(job.is_some_and(|job| says_untrusted(&job) || (shows_outcomes && may_be_untrusted(&job))))
 }
@@ -238,18 +239,18 @@ pub fn mentions_others(
 /// Adds a job. Returns its number and an answer that describes it, or an explanation why it failed.
 pub fn add(
     store: &Connection,
-    brief: &JobDefinition,
+    definition: &JobDefinition,
     now: DateTime<Utc>,
     zone: Tz,
 ) -> rusqlite::Result<Result<(JobId, String), String>> {
-    if job::count(store, &brief.whose())? >= JOBS_MAX {
+    if job::count(store, &definition.whose())? >= JOBS_MAX {
         return Ok(Err(replies::too_many_jobs(JOBS_MAX)));
     }
-    let Some(next) = brief.timing.next_after(now) else {
+    let Some(next) = definition.timing.next_after(now) else {
         return Ok(Err(replies::CRON_NEVER.to_owned()));
     };
-    let id = job::insert(store, brief, next, now)?;
-    let job = job::even_removed(store, id)?;
+    let id = job::insert(store, definition, next, now)?;
+    let job = job::find_even_removed(store, id)?;
     let answer =
         job.map(|job| replies::job_made(&shown(&job, &JobScope::All, now.with_timezone(&zone))));
     Ok(Ok((id, answer.unwrap_or_default())))
@@ -264,7 +265,7 @@ fn edit(job: &mut Job, change: JobChange, now: DateTime<Utc>) -> Result<(), Stri
     if timing.is_none() && !changes_payload && missed.is_none() {
         return Err(replies::NOTHING_TO_CHANGE.to_owned());
     }
-    let current_kind = match &job.brief.payload {
+    let current_kind = match &job.definition.payload {
         // A new command must be named as one: permissions and approval depend on that.
         Payload::Command(_) if kind.is_none() && text.is_some() => {
             return Err(replies::SAY_COMMAND.to_owned());
@@ -282,13 +283,13 @@ fn edit(job: &mut Job, change: JobChange, now: DateTime<Utc>) -> Result<(), Stri
     if changes_payload {
         // The calls were approved for one text.
         let kept = job
-            .brief
+            .definition
             .payload
             .unasked()
             .filter(|_| text.is_none() && kind == JobRequestKind::Prompt && unasked.is_none());
         let unasked = kept.cloned().unwrap_or(unasked);
-        let text = text.unwrap_or_else(|| job.brief.payload.text().to_owned());
-        let kept_check = match &job.brief.payload {
+        let text = text.unwrap_or_else(|| job.definition.payload.text().to_owned());
+        let kept_check = match &job.definition.payload {
             Payload::Prompt { check, .. }
                 if matches!(kind, JobRequestKind::Prompt | JobRequestKind::Here) =>
             {
@@ -296,26 +297,26 @@ fn edit(job: &mut Job, change: JobChange, now: DateTime<Utc>) -> Result<(), Stri
             }
             _ => None,
         };
-        job.brief.payload = payload(kind, text, check.or(kept_check), unasked)?;
-        let has_command = job.brief.payload.command().is_some();
+        job.definition.payload = payload(kind, text, check.or(kept_check), unasked)?;
+        let has_command = job.definition.payload.command().is_some();
         if !has_command && !needs.is_none() {
             return Err(replies::NEEDS_WITHOUT_COMMAND.to_owned());
         }
         // Needs were approved together with one command, and do not apply to another.
         if gives_command || !has_command || !needs.is_none() {
-            job.brief.needs = needs;
+            job.definition.needs = needs;
         }
     }
     if let Some(timing) = timing {
         job.next = timing.next_after(now);
-        job.brief.timing = timing;
+        job.definition.timing = timing;
         job.failures = 0;
         if job.state == JobState::Done {
             job.state = JobState::Active;
         }
     }
-    job.brief.missed = missed.unwrap_or(job.brief.missed);
-    job.brief.tainted |= tainted;
+    job.definition.missed = missed.unwrap_or(job.definition.missed);
+    job.definition.tainted |= tainted;
     Ok(())
 }
 
@@ -328,8 +329,8 @@ fn resume(job: &mut Job, now: DateTime<Utc>) -> bool {
     if job.state == JobState::Done {
         return false;
     }
-    if job.brief.timing.recurs() {
-        job.next = job.brief.timing.next_after(now);
+    if job.definition.timing.recurs() {
+        job.next = job.definition.timing.next_after(now);
     }
     (job.state, job.why, job.failures) = (JobState::Active, None, 0);
     job.next.is_some()
@@ -338,7 +339,7 @@ fn resume(job: &mut Job, now: DateTime<Utc>) -> bool {
 /// Returns a job in the form for people and models.
 pub(super) fn shown(job: &Job, whose: &JobScope, now: DateTime<Tz>) -> JobShown {
     let is_hidden = whose.hides(job);
-    let when = match &job.brief.timing {
+    let when = match &job.definition.timing {
         Timing::At(at) => replies::once_at(&time_relative_to(now, *at)),
         Timing::Every { seconds, .. } => replies::every(*seconds),
         Timing::Cron { fields, zone: own } => {
@@ -346,7 +347,7 @@ pub(super) fn shown(job: &Job, whose: &JobScope, now: DateTime<Tz>) -> JobShown 
             replies::by_cron(fields, elsewhere)
         }
     };
-    let kind = match &job.brief.payload {
+    let kind = match &job.definition.payload {
         Payload::Message(_) => Some(replies::JOB_IS_MESSAGE),
         Payload::Command(_) => Some(replies::JOB_IS_COMMAND),
         Payload::Prompt { check: Some(_), .. } => Some(replies::JOB_IS_CHECKED),
@@ -358,17 +359,22 @@ pub(super) fn shown(job: &Job, whose: &JobScope, now: DateTime<Tz>) -> JobShown 
         kind,
         about: match is_hidden {
             true => replies::PRIVATE_JOB.to_owned(),
-            false => job.brief.payload.text().to_owned(),
+            false => job.definition.payload.text().to_owned(),
         },
-        to: job.brief.to.to_string(),
+        to: job.definition.to.to_string(),
         next: job
             .next
             .filter(|_| job.state == JobState::Active)
             .map(|next| time_relative_to(now, next)),
         paused: (job.state == JobState::Paused).then(|| job.why.clone().unwrap_or_default()),
         failures: job.failures,
-        sees: job.brief.needs.words().filter(|_| !is_hidden),
-        unasked: job.brief.payload.unasked().filter(|_| !is_hidden).and_then(UnaskedCalls::words),
+        sees: job.definition.needs.words().filter(|_| !is_hidden),
+        unasked: job
+            .definition
+            .payload
+            .unasked()
+            .filter(|_| !is_hidden)
+            .and_then(PreapprovedCalls::words),
         cost: None,
         expected: None,
     }

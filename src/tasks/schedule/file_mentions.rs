@@ -29,7 +29,7 @@ pub fn paused_naming(store: &Connection, files: &[WorkspacePath]) -> rusqlite::R
 
 /// Returns the first file whose name occurs in a job's prompt or command.
 fn first_named_file<'a>(job: &Job, files: &'a [WorkspacePath]) -> Option<&'a WorkspacePath> {
-    let payload = &job.brief.payload;
+    let payload = &job.definition.payload;
     let text = match payload {
         // A text is only sent, and not acted on.
         Payload::Message(_) => return None,

@@ -26,7 +26,7 @@ impl ClockReading {
 
     /// Returns how far the clock has been set back since the reading. None if it runs as expected, or is
     /// ahead.
-    pub fn by(&self, now: DateTime<Utc>, at: Instant) -> Option<Duration> {
+    pub fn set_back_by(&self, now: DateTime<Utc>, at: Instant) -> Option<Duration> {
         let passed = Duration::from_std(at - self.at).ok()?;
         let back = self.wall + passed - now;
         (back >= SET_BACK_MIN).then_some(back)
@@ -36,7 +36,7 @@ impl ClockReading {
     pub(super) async fn at_start(queue: &DeliveryQueue) -> Self {
         let (now, at) = (Utc::now(), Instant::now());
         let name = queue.name.clone();
-        let restart = move |store: &_| outbox::begin_pauses_again(store, &name, now);
+        let restart = move |store: &_| outbox::restart_pauses(store, &name, now);
         if let Err(error) = queue.bus.store.write("pauses", Sync::Later, restart).await {
             tracing::warn!(channel = %queue.name, %error, "Cannot restart the pauses of deliveries, they may wait too long");
         }
@@ -46,9 +46,9 @@ impl ClockReading {
     /// Moves waiting deliveries if the clock was set back. If that fails, the next call tries again.
     pub(super) async fn follow(&mut self, queue: &DeliveryQueue) {
         let (now, at) = (Utc::now(), Instant::now());
-        if let Some(by) = self.by(now, at) {
+        if let Some(by) = self.set_back_by(now, at) {
             let name = queue.name.clone();
-            let forward = move |store: &_| outbox::bring_forward(store, &name, by);
+            let forward = move |store: &_| outbox::move_earlier(store, &name, by);
             if let Err(error) = queue.bus.store.write("clock set back", Sync::Later, forward).await
             {
                 tracing::error!(channel = %queue.name, %error, "Cannot correct the times of deliveries after the clock was set back");

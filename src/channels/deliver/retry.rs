@@ -32,7 +32,7 @@ pub(super) const COPIES_MAX: u32 = 6;
 
 /// Failures while the platform is otherwise reachable, after which a chunk with that many sends is given
 /// up at once: the platform is not away.
-pub(super) const HEARD_MIN: u32 = 3;
+pub(super) const REACHABLE_FAILURES_MIN: u32 = 3;
 
 /// Failed uploads of one file while the platform is otherwise reachable, before text replaces it, also
 /// while nothing else is delivered: about a quarter of an hour of pauses.

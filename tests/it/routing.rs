@@ -3,7 +3,7 @@
 use chrono::{DateTime, Duration, Utc};
 use peacrab::bus::Published;
 use peacrab::channels::backlog::Position;
-use peacrab::channels::hear::{
+use peacrab::channels::routing::{
     Addressee, AddressingRules, DecodedMessage, EDIT_AGE_MAX, EventOutcome, InboundEvent, Route,
     receive, receive_one, route,
 };
@@ -30,15 +30,15 @@ fn message(id: &str, addressee: Addressee, text: &str) -> DecodedMessage {
         body: InboundContent::text(text),
     };
     let context = text.to_owned();
-    DecodedMessage { inbound, addressee, heard_at: at(), context, bot_ids: Vec::new() }
+    DecodedMessage { inbound, addressee, context_address: at(), context, bot_ids: Vec::new() }
 }
 
-fn edited(message: DecodedMessage, said: DateTime<Utc>) -> InboundEvent {
-    InboundEvent::Edited { message, said }
+fn edited(message: DecodedMessage, sent_at: DateTime<Utc>) -> InboundEvent {
+    InboundEvent::Edited { message, sent_at }
 }
 
 fn overheard(desk: &Desk) -> Vec<String> {
-    desk.bus.overheard.look(&at()).into_iter().map(|line| line.text).collect()
+    desk.bus.overheard.lines(&at()).into_iter().map(|line| line.text).collect()
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn knows_what_is_said_to_the_bot() {
     use Groups::{Always, Mention, Off};
     use Route::{Ignored, Overheard, ToBot};
     // Addressed to whom, in which groups, in a thread that the bot takes part in: and read again.
-    for (addressee, groups, takes_part, expected, strict) in [
+    for (addressee, groups, was_addressed, expected, strict) in [
         (Bot, Off, false, Ignored, Ignored),
         (Bot, Mention, false, ToBot, ToBot),
         (Bot, Always, false, ToBot, ToBot),
@@ -59,7 +59,8 @@ fn knows_what_is_said_to_the_bot() {
         (Others, Always, false, ToBot, Overheard),
         (AnotherBot, Always, true, Ignored, Ignored),
     ] {
-        let (said, rules) = (message("1", addressee, "hi"), AddressingRules { groups, takes_part });
+        let (said, rules) =
+            (message("1", addressee, "hi"), AddressingRules { groups, was_addressed });
         assert_eq!(route(&said, rules), expected, "{addressee:?} {rules:?}");
         assert_eq!(route(&said, rules.strict()), strict, "strictly {addressee:?} {rules:?}");
     }
@@ -74,14 +75,14 @@ fn knows_what_is_said_to_the_bot() {
         (AnotherBot, Mention, "/stop", Ignored),
     ] {
         let (said, rules) =
-            (message("1", addressee, text), AddressingRules { groups, takes_part: false });
+            (message("1", addressee, text), AddressingRules { groups, was_addressed: false });
         assert_eq!(route(&said, rules), expected, "{addressee:?} {groups:?} {text}");
         assert_eq!(route(&said, rules.strict()), expected, "strictly {addressee:?} {text}");
     }
     let mut private = message("1", Addressee::Others, "hi");
     private.inbound.chat_kind = ChatKind::Private;
     assert_eq!(
-        route(&private, AddressingRules { groups: Groups::Off, takes_part: false }),
+        route(&private, AddressingRules { groups: Groups::Off, was_addressed: false }),
         Route::ToBot
     );
 }
@@ -129,8 +130,8 @@ async fn of_events_that_come_together_each_is_decided_on_in_order() {
         EventOutcome::Published(Published::Accepted),
         EventOutcome::Ignored,
         EventOutcome::Ignored,
-        EventOutcome::Kept,
-        EventOutcome::Kept,
+        EventOutcome::Stored,
+        EventOutcome::Stored,
         EventOutcome::Ignored,
     ];
     assert_eq!(outcomes.await.unwrap(), expected);
@@ -145,7 +146,7 @@ async fn what_is_read_again_is_not_overheard_again() {
     let desk = Desk::new();
     let line = || message("1", Addressee::Others, "it rains");
     receive_one(&desk.publisher, InboundEvent::New(line())).await.unwrap();
-    desk.bus.overheard.shown(&at(), 1);
+    desk.bus.overheard.remove_shown(&at(), 1);
     receive_one(&desk.publisher, InboundEvent::Reread(line())).await.unwrap();
     let asked = message("2", Addressee::Bot, "does it?");
     receive_one(&desk.publisher, InboundEvent::Reread(asked)).await.unwrap();

@@ -9,10 +9,10 @@ use crate::conversation::presence;
 use crate::store::{Time, slice};
 use crate::tasks::schedule::job::{self, JobDefinition, JobId, JobScope, Missed};
 use crate::tasks::schedule::needs::CommandNeeds;
-use crate::tasks::schedule::order::{self, JobOrder};
+use crate::tasks::schedule::operation::{self, JobOperation};
 use crate::tasks::schedule::payload::{JobConversation, Payload, WebhookBody};
+use crate::tasks::schedule::preapproved_calls::PreapprovedCalls;
 use crate::tasks::schedule::timing::Timing;
-use crate::tasks::schedule::unasked::UnaskedCalls;
 use crate::types::message::{Address, ChannelName, ChatKind, Sender};
 
 /// Maximum number of calls of a webhook whose jobs have not ended. Further calls are refused.
@@ -20,7 +20,7 @@ const WAITING_MAX: i64 = 10;
 
 /// An authorized call of a webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HookedCall {
+pub struct WebhookCall {
     pub hook: String,
     /// The key of the call, which a repeated call shares.
     pub key: String,
@@ -31,12 +31,12 @@ pub struct HookedCall {
     pub to: Address,
     /// None if it must be looked up in earlier conversations.
     pub chat_kind: Option<ChatKind>,
-    pub action: HookedAction,
+    pub action: WebhookCallAction,
 }
 
 /// The action of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum HookedAction {
+pub enum WebhookCallAction {
     /// A model works on it.
     Prompt { text: String, body: Option<String> },
     /// A text is sent.
@@ -47,7 +47,7 @@ pub enum HookedAction {
 
 /// The outcome of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum HookedOutcome {
+pub enum WebhookCallOutcome {
     Accepted,
     /// A call with its key was accepted before.
     Repeated,
@@ -58,43 +58,45 @@ pub enum HookedOutcome {
 }
 
 /// Accepts a call, in the transaction around it.
-pub fn take_call(
+pub fn accept_webhook_call(
     store: &Connection,
-    call: HookedCall,
+    call: WebhookCall,
     now: DateTime<Utc>,
     zone: Tz,
-) -> rusqlite::Result<HookedOutcome> {
-    let HookedCall { hook, key, sender, known_on, to, chat_kind, action } = call;
+) -> rusqlite::Result<WebhookCallOutcome> {
+    let WebhookCall { hook, key, sender, known_on, to, chat_kind, action } = call;
     let is_known = store
         .prepare_cached("SELECT 1 FROM webhook_calls WHERE hook = ? AND key = ?")?
         .exists([&hook, &key])?;
     if is_known {
-        return Ok(HookedOutcome::Repeated);
+        return Ok(WebhookCallOutcome::Repeated);
     }
     let payload = match action {
-        HookedAction::Message(text) => Payload::Message(text),
-        HookedAction::Prompt { text, body } => {
+        WebhookCallAction::Message(text) => Payload::Message(text),
+        WebhookCallAction::Prompt { text, body } => {
             let webhook = body.map(|body| WebhookBody { hook: hook.clone(), body });
-            let (session, unasked) = (JobConversation::Own, UnaskedCalls::default());
+            let (session, unasked) = (JobConversation::Own, PreapprovedCalls::default());
             Payload::Prompt { text, session, check: None, webhook, unasked }
         }
-        HookedAction::Run { job, whose } => {
-            return Ok(match order::handle(store, &whose, JobOrder::Run(job), now, zone)? {
-                Err(reason) => HookedOutcome::Refused(reason),
-                Ok(_) => {
-                    record_call(store, &hook, &key, now, None)?;
-                    HookedOutcome::Accepted
-                }
-            });
+        WebhookCallAction::Run { job, whose } => {
+            return Ok(
+                match operation::handle(store, &whose, JobOperation::Run(job), now, zone)? {
+                    Err(reason) => WebhookCallOutcome::Refused(reason),
+                    Ok(_) => {
+                        record_call(store, &hook, &key, now, None)?;
+                        WebhookCallOutcome::Accepted
+                    }
+                },
+            );
         }
     };
     if count_waiting(store, &hook)? >= WAITING_MAX {
-        return Ok(HookedOutcome::Full);
+        return Ok(WebhookCallOutcome::Full);
     }
     let chat_kind = chat_kind.map_or_else(|| presence::chat_kind_of(store, &to), Ok)?;
     let (timing, missed) = (Timing::At(now), Missed::Once);
     // Tainted, because its text may contain values of the call.
-    let brief = JobDefinition {
+    let definition = JobDefinition {
         to,
         known_on,
         chat_kind,
@@ -105,9 +107,9 @@ pub fn take_call(
         missed,
         tainted: true,
     };
-    let job = job::insert(store, &brief, now, now)?;
+    let job = job::insert(store, &definition, now, now)?;
     record_call(store, &hook, &key, now, Some(job))?;
-    Ok(HookedOutcome::Accepted)
+    Ok(WebhookCallOutcome::Accepted)
 }
 
 fn record_call(
@@ -133,7 +135,7 @@ fn count_waiting(store: &Connection, hook: &str) -> rusqlite::Result<i64> {
 }
 
 /// Deletes a slice of the calls before a time. Returns their number.
-pub fn prune_hooked(store: &Connection, before: DateTime<Utc>) -> rusqlite::Result<usize> {
+pub fn prune_webhook_calls(store: &Connection, before: DateTime<Utc>) -> rusqlite::Result<usize> {
     store
         .prepare_cached(
             "DELETE FROM webhook_calls WHERE (hook, key) IN

@@ -23,7 +23,7 @@ use crate::tools::ToolError;
 use crate::types::source::Source;
 
 /// The user agent for servers.
-pub(super) const AGENT: &str = concat!(
+pub(super) const USER_AGENT: &str = concat!(
     "peacrab/",
     env!("CARGO_PKG_VERSION"),
     " (+an assistant that reads what its person asks for)"
@@ -100,7 +100,7 @@ impl Resolve for CheckedNames {
 }
 
 /// Fetches pages from allowed addresses.
-pub(super) struct Hops {
+pub(super) struct RedirectFetcher {
     pub(super) gate: Gate,
     pub(super) names: Arc<dyn Resolve>,
     pub(super) limits: FetchLimits,
@@ -144,7 +144,7 @@ fn display_url(url: &Url) -> String {
     shortened(url.as_str(), CHARS_MAX)
 }
 
-impl Hops {
+impl RedirectFetcher {
     /// Fetches `url` with its redirects. Errors about addresses to which others have redirected count as
     /// untrusted text.
     pub(super) async fn fetch(&self, url: Url) -> Result<FetchedBody, ToolError> {
@@ -177,7 +177,7 @@ impl Hops {
         let client = http::client(url, self.limits.connect)
             .no_proxy()
             .dns_resolver(Arc::new(names))
-            .user_agent(AGENT)
+            .user_agent(USER_AGENT)
             .referer(false)
             .build()
             .map_err(|error| ToolError::Abort(error.into()))?;
@@ -192,7 +192,7 @@ impl Hops {
             .map_err(|error| unreachable(url, &error))?;
         match response.headers().get(LOCATION) {
             Some(location) if is_redirect(response.status()) => {
-                further(url, location.as_bytes()).map(Hop::Redirect)
+                resolve_redirect(url, location.as_bytes()).map(Hop::Redirect)
             }
             _ => Ok(Hop::Reached(response)),
         }
@@ -246,7 +246,7 @@ fn is_redirect(status: StatusCode) -> bool {
 
 /// Returns the target of a redirect from `url`. `location` is its `Location` header. The target is checked
 /// like every address before it is requested.
-pub fn further(url: &Url, location: &[u8]) -> Result<Url, ToolError> {
+pub fn resolve_redirect(url: &Url, location: &[u8]) -> Result<Url, ToolError> {
     let location = std::str::from_utf8(location).ok().and_then(|location| url.join(location).ok());
     let mut next = location.ok_or_else(|| refused(url, "it redirects to an invalid address"))?;
     next.set_fragment(None);

@@ -20,7 +20,7 @@ use crate::types::session::{Finish, Session, TurnId};
 const TURN_TIME_MAX: Duration = Duration::from_secs(2 * 3600);
 
 /// The kind of a turn with its limits.
-pub(super) struct TurnPart {
+pub(super) struct TurnLimits {
     pub(super) caller: Caller,
     /// The kind of background task. None for a conversation with people.
     pub(super) background: Option<&'static dyn Background>,
@@ -42,7 +42,7 @@ pub(super) struct TurnPart {
     pub(super) approved: Option<ApprovedCall>,
 }
 
-impl TurnPart {
+impl TurnLimits {
     /// Returns the kind and limits of a turn. None if its background task has already ended.
     pub(super) async fn of(
         turns: &TurnServices,
@@ -63,8 +63,8 @@ impl TurnPart {
         turn: TurnId,
     ) -> Result<Self, StoreError> {
         let query = move |store: &Connection| {
-            let run = schedule::of_turn(store, turn)?;
-            Ok((run.map(|run| run.job.id.0), transcript::worked(store, turn)?))
+            let run = schedule::find_turn_run(store, turn)?;
+            Ok((run.map(|run| run.job.id.0), transcript::working_time(store, turn)?))
         };
         let (job, worked) = turns.services.bus.store.read(query).await?;
         Ok(Self {
@@ -91,12 +91,12 @@ impl TurnPart {
         TaskId { kind, number }: TaskId,
         turn: TurnId,
     ) -> Result<Option<Self>, StoreError> {
-        let kind = background::of(kind);
+        let kind = background::behaviour_of(kind);
         let Some(limits) = kind.limits(turns, number, turn).await? else { return Ok(None) };
         let TaskLimits { people_at, steps_max, tokens_max, keeps_quiet } = limits;
         let query = move |store: &Connection| {
             let approved = kind.approved_call(store, number)?;
-            Ok((transcript::worked(store, turn)?, approved, kind.is_attended(store, number)?))
+            Ok((transcript::working_time(store, turn)?, approved, kind.is_attended(store, number)?))
         };
         let (worked, approved, is_attended) = turns.services.bus.store.read(query).await?;
         Ok(Some(Self {
@@ -116,7 +116,7 @@ impl TurnPart {
     }
 
     /// Returns the message about a turn that took too long.
-    pub(super) fn too_slow(&self) -> String {
+    pub(super) fn timeout_text(&self) -> String {
         match self.background {
             None => replies::SOMETHING_BROKE.to_owned(),
             Some(_) => replies::task_too_slow(self.time_max),

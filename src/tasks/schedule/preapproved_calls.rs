@@ -16,13 +16,13 @@ const NAME_CHARS_MAX: usize = 253;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct UnaskedCalls {
+pub struct PreapprovedCalls {
     tools: Vec<String>,
     /// Domains, such as `example.org`.
     sites: Vec<String>,
 }
 
-impl UnaskedCalls {
+impl PreapprovedCalls {
     /// Parses names of tools and domains, which have a dot, separated by spaces or commas. The error is an explanation for
     /// people and models.
     pub fn parse(named: &str) -> Result<Self, String> {

@@ -25,10 +25,10 @@ pub enum InboundEvent {
     New(DecodedMessage),
     /// A message that was sent while the bot listened, and is read again after a gap.
     Reread(DecodedMessage),
-    /// A message that was changed at `message.inbound.at` and first sent at `said`.
+    /// A message that was changed at `message.inbound.at` and first sent at `sent_at`.
     Edited {
         message: DecodedMessage,
-        said: DateTime<Utc>,
+        sent_at: DateTime<Utc>,
     },
     /// `at` is the address at which the message would have been remembered as context.
     Deleted {
@@ -55,7 +55,7 @@ pub struct DecodedMessage {
     pub addressee: Addressee,
     /// The address at which an overheard message is remembered. Differs from `inbound.from` if an answer
     /// would open a thread.
-    pub heard_at: Address,
+    pub context_address: Address,
     /// The text that is remembered then, with descriptions of files and forwarded text.
     pub context: String,
     /// The ids by which the config may admit another bot. Empty for people.
@@ -80,7 +80,7 @@ pub enum Addressee {
 pub struct AddressingRules {
     pub groups: Groups,
     /// The bot was addressed in this thread before.
-    pub takes_part: bool,
+    pub was_addressed: bool,
 }
 
 /// Destination of a message.
@@ -96,7 +96,7 @@ pub enum Route {
 pub enum EventOutcome {
     Published(Published),
     /// Stored: a deletion, or an unreadable event.
-    Kept,
+    Stored,
     /// Nothing durable has changed.
     Ignored,
 }
@@ -105,7 +105,7 @@ impl EventOutcome {
     pub fn published(self) -> Option<Published> {
         match self {
             Self::Published(published) => Some(published),
-            Self::Kept | Self::Ignored => None,
+            Self::Stored | Self::Ignored => None,
         }
     }
 }
@@ -118,7 +118,7 @@ impl AddressingRules {
             Groups::Off => Groups::Off,
             Groups::Mention | Groups::Always => Groups::Mention,
         };
-        Self { groups, takes_part: false }
+        Self { groups, was_addressed: false }
     }
 
     async fn for_message(
@@ -126,10 +126,10 @@ impl AddressingRules {
         publisher: &Publisher,
     ) -> Result<Self, PublishError> {
         let inbound = &message.inbound;
-        let groups = publisher.groups(inbound.places());
+        let groups = publisher.groups(inbound.config_ids());
         let may_take_part = message.addressee == Addressee::Thread && groups == Groups::Mention;
-        let takes_part = may_take_part && publisher.takes_part(&inbound.from).await?;
-        Ok(Self { groups, takes_part })
+        let was_addressed = may_take_part && publisher.was_addressed(&inbound.from).await?;
+        Ok(Self { groups, was_addressed })
     }
 }
 
@@ -146,7 +146,9 @@ pub fn route(message: &DecodedMessage, rules: AddressingRules) -> Route {
         | (ChatKind::Group, Groups::Always, _)
         | (ChatKind::Group, Groups::Mention, Addressee::Bot) => Route::ToBot,
         // In a thread with the bot, a message that addresses nobody else addresses the bot.
-        (ChatKind::Group, Groups::Mention, Addressee::Thread) if rules.takes_part => Route::ToBot,
+        (ChatKind::Group, Groups::Mention, Addressee::Thread) if rules.was_addressed => {
+            Route::ToBot
+        }
         (ChatKind::Group, Groups::Mention, Addressee::Thread | Addressee::Others) => {
             Route::Overheard
         }
@@ -226,13 +228,13 @@ async fn decide(
         InboundEvent::Reread(message) => {
             decide_message(publisher, message, Redelivery::Again).await?
         }
-        InboundEvent::Edited { message, said } => decide_edit(publisher, message, said),
+        InboundEvent::Edited { message, sent_at } => decide_edit(publisher, message, sent_at),
         InboundEvent::Deleted { at, id, key } => {
             InboundDecision::Take(Arrival::Withdrawn { key }, ContextChange::Forget(at, id))
         }
         InboundEvent::Pressed(inbound) | InboundEvent::Command(inbound) => {
             let is_group = inbound.chat_kind == ChatKind::Group;
-            if is_group && publisher.groups(inbound.places()) == Groups::Off {
+            if is_group && publisher.groups(inbound.config_ids()) == Groups::Off {
                 InboundDecision::Done(EventOutcome::Published(Published::TurnedAway))
             } else {
                 InboundDecision::Take(Arrival::New(inbound), ContextChange::Nothing)
@@ -265,7 +267,7 @@ async fn decide_message(
         }
         (Route::Overheard, Redelivery::First) => {
             if let Some(ContextLine { at, id, line }) = context_line(&message) {
-                publisher.overheard(&at, id, line);
+                publisher.remember_overheard(&at, id, line);
             }
         }
         (Route::Overheard, Redelivery::Again) | (Route::Ignored, _) => {}
@@ -279,20 +281,20 @@ async fn decide_message(
 fn decide_edit(
     publisher: &Publisher,
     mut message: DecodedMessage,
-    said: DateTime<Utc>,
+    sent_at: DateTime<Utc>,
 ) -> InboundDecision<Arrival> {
     if !admit_sender(publisher, &mut message) || message.addressee == Addressee::AnotherBot {
         return InboundDecision::Done(EventOutcome::Ignored);
     }
-    let groups = publisher.groups(message.inbound.places());
-    let rules = AddressingRules { groups, takes_part: false }.strict();
-    let is_recent = message.inbound.at - said <= EDIT_AGE_MAX;
+    let groups = publisher.groups(message.inbound.config_ids());
+    let rules = AddressingRules { groups, was_addressed: false }.strict();
+    let is_recent = message.inbound.at - sent_at <= EDIT_AGE_MAX;
     let addresses_bot = is_recent && route(&message, rules) == Route::ToBot;
     let change = match context_line(&message) {
         Some(ContextLine { at, id, .. }) if addresses_bot => ContextChange::Forget(at, id),
         // Before the edit is stored: the next message may begin a turn right after that.
         Some(ContextLine { at, id, line }) => {
-            publisher.reword_overheard(&at, &id, OverheardLine { at: said, ..line });
+            publisher.reword_overheard(&at, &id, OverheardLine { at: sent_at, ..line });
             ContextChange::Reworded
         }
         None => ContextChange::Nothing,
@@ -312,7 +314,7 @@ fn update_context(
         (ContextChange::Forget(at, id), _) => publisher.forget_overheard(&at, &id),
         (ContextChange::Nothing | ContextChange::Reworded, _) => {}
     }
-    published.map_or(EventOutcome::Kept, EventOutcome::Published)
+    published.map_or(EventOutcome::Stored, EventOutcome::Published)
 }
 
 /// Returns false if the sender is a bot that the config does not admit. An admitted bot gets the id that
@@ -322,7 +324,7 @@ fn admit_sender(publisher: &Publisher, message: &mut DecodedMessage) -> bool {
     if !sender.bot {
         return true;
     }
-    let admitted = message.bot_ids.iter().find(|id| publisher.lets_bot(id));
+    let admitted = message.bot_ids.iter().find(|id| publisher.allows_bot(id));
     admitted.is_some_and(|admitted| {
         sender.id = admitted.clone();
         true
@@ -338,7 +340,7 @@ struct ContextLine {
 
 /// Returns a message as a line of context. None if it is empty, or has no id.
 fn context_line(message: &DecodedMessage) -> Option<ContextLine> {
-    let (at, id) = (message.heard_at.clone(), message.inbound.id.clone()?);
+    let (at, id) = (message.context_address.clone(), message.inbound.id.clone()?);
     Some(ContextLine { at, id, line: message.line()? })
 }
 
@@ -355,9 +357,9 @@ impl DecodedMessage {
 pub fn reply_to_press(published: Published) -> Option<&'static str> {
     match published {
         Published::Accepted | Published::Repeated => None,
-        Published::NotYours | Published::TurnedAway => Some(replies::NOT_YOURS_TO_PRESS),
+        Published::NotEntitled | Published::TurnedAway => Some(replies::NOT_YOURS_TO_PRESS),
         Published::Full => Some(replies::PRESS_LATER),
-        Published::Decided => Some(replies::ALREADY_DECIDED),
+        Published::AlreadyDecided => Some(replies::ALREADY_DECIDED),
         Published::Gone => Some(replies::BUTTON_TOO_OLD),
     }
 }
@@ -367,9 +369,10 @@ pub fn reply_to_command(published: Published) -> &'static str {
     match published {
         Published::Accepted | Published::Repeated => replies::COMMAND_TAKEN,
         Published::Full => replies::PRESS_LATER,
-        Published::TurnedAway | Published::NotYours | Published::Decided | Published::Gone => {
-            replies::COMMAND_NOT_TAKEN
-        }
+        Published::TurnedAway
+        | Published::NotEntitled
+        | Published::AlreadyDecided
+        | Published::Gone => replies::COMMAND_NOT_TAKEN,
     }
 }
 

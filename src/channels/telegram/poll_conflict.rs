@@ -11,21 +11,21 @@ const FIRST_AFTER: Duration = Duration::from_secs(300);
 const CONFLICTS_MIN: u32 = 5;
 
 /// The reason that the later program reports.
-pub const MAKES_WAY: &str = "another program polls Telegram with the same token, and did so before this one: this one \
+pub const CONFLICT_REASON: &str = "another program polls Telegram with the same token, and did so before this one: this one \
      makes way, and looks again every five minutes. Stop one of them";
 
 /// The polls and conflicts of one token, in this process.
 #[derive(Debug, Default)]
-pub struct Rivalry {
+pub struct PollConflicts {
     /// Time of the first poll since the last conflict.
     since: Option<Instant>,
     conflicts: u32,
     is_first: bool,
 }
 
-impl Rivalry {
+impl PollConflicts {
     /// Notes a poll that was answered.
-    pub fn polled(&mut self, now: Instant) {
+    pub fn note_poll(&mut self, now: Instant) {
         let since = *self.since.get_or_insert(now);
         if now.duration_since(since) >= FIRST_AFTER {
             self.is_first = true;
@@ -34,7 +34,7 @@ impl Rivalry {
     }
 
     /// Notes a conflict. Returns true if this program makes way.
-    pub fn conflict(&mut self) -> bool {
+    pub fn note_conflict(&mut self) -> bool {
         self.since = None;
         self.conflicts = self.conflicts.saturating_add(1);
         !self.is_first && self.conflicts >= CONFLICTS_MIN

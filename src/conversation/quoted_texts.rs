@@ -20,7 +20,7 @@ const LETTERS_MAX: usize = 300;
 
 /// Returns, for each conversation of a chat that wrote a text, the sources of everything that its model had been shown
 /// when it last wrote it. Empty if no such turn is known.
-pub(crate) fn sources_of_said(
+pub(crate) fn sources_of_text(
     store: &Connection,
     at: &Address,
     text: &str,
@@ -35,11 +35,11 @@ pub(crate) fn sources_of_said(
     if turns.len() > CONVERSATIONS_MAX {
         return Ok(Vec::new());
     }
-    turns.into_iter().map(|(_, turn)| sources_of_author(store, turn)).collect()
+    turns.into_iter().map(|(_, turn)| sources_of_turn(store, turn)).collect()
 }
 
 /// Returns the sources of everything that the model of a turn had been shown. An unknown source if the turn was deleted.
-pub(crate) fn sources_of_author(store: &Connection, turn: TurnId) -> rusqlite::Result<Vec<Source>> {
+pub(crate) fn sources_of_turn(store: &Connection, turn: TurnId) -> rusqlite::Result<Vec<Source>> {
     let Some(session) = sessions::id_of_turn(store, turn)? else {
         return Ok(vec![Source::Unknown]);
     };

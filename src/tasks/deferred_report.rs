@@ -6,12 +6,12 @@ use rusqlite::Connection;
 
 use crate::bus::outbox;
 use crate::conversation::deferred::{
-    self, DeferredCall, DeferredId, LaterDecider, ReportTerms, UntoldCall, UntoldCalls,
+    self, DeferredCall, DeferredId, LaterDecider, ReportTerms, UnreportedCall, UnreportedCalls,
 };
 use crate::replies;
 use crate::types::commands::CommandId;
 use crate::types::message::{
-    Address, Attachment, Body, Choice, Content, Entitled, MediaKind, Question,
+    Address, AllowedPressers, Attachment, Body, Choice, Content, MediaKind, Question,
 };
 use crate::types::session::TurnId;
 
@@ -19,7 +19,7 @@ use crate::types::session::TurnId;
 const REPORTED_MAX: usize = 6;
 
 /// The message about the calls of a turn.
-pub struct RefusedReport {
+pub struct DeferredReport {
     pub to: Address,
     pub text: String,
     /// The turn had read untrusted content.
@@ -31,10 +31,10 @@ pub struct RefusedReport {
     more: Vec<DeferredId>,
 }
 
-impl RefusedReport {
+impl DeferredReport {
     /// Makes the message about a turn. None if people know of all its calls.
     pub fn of(store: &Connection, turn: TurnId) -> rusqlite::Result<Option<Self>> {
-        let UntoldCalls { calls: mut untold, unreadable } = deferred::untold(store, turn)?;
+        let UnreportedCalls { calls: mut untold, unreadable } = deferred::unreported(store, turn)?;
         let terms = untold.first().map(|first| first.terms.clone());
         let at_worst = || unreadable.first().map(|it| ReportTerms { to: it.1.clone(), task: None });
         let Some(ReportTerms { to, task }) = terms.or_else(at_worst) else { return Ok(None) };
@@ -43,7 +43,7 @@ impl RefusedReport {
         let more = more.into_iter().map(|it| it.id);
         let more: Vec<_> = more.chain(unreadable.into_iter().map(|(id, _)| id)).collect();
         let shown: Vec<_> =
-            untold.into_iter().map(|UntoldCall { id, call, .. }| (id, call)).collect();
+            untold.into_iter().map(|UnreportedCall { id, call, .. }| (id, call)).collect();
         let calls: Vec<_> = shown
             .iter()
             .map(|(_, call)| (&*call.approved.tool, &*call.approved.arguments))
@@ -63,8 +63,8 @@ impl RefusedReport {
     pub fn send(self, store: &Connection, now: DateTime<Utc>) -> rusqlite::Result<()> {
         let Self { to, text, file, shown, more, .. } = self;
         let ids: Vec<_> = shown.iter().map(|(id, _)| *id).collect();
-        deferred::tell(store, &ids, now)?;
-        deferred::tell(store, &more, now)?;
+        deferred::mark_reported(store, &ids, now)?;
+        deferred::mark_reported(store, &more, now)?;
         more.iter().try_for_each(|id| deferred::settle(store, *id, false))?;
         for body in bodies(&text, file, &shown) {
             outbox::put_body(store, &to, &body)?;
@@ -76,7 +76,7 @@ impl RefusedReport {
 /// Sends the messages that were held back for quiet hours, which are over.
 pub(super) fn release(store: &Connection) -> rusqlite::Result<()> {
     for turn in deferred::held_turns(store)? {
-        if let Some(report) = RefusedReport::of(store, turn)? {
+        if let Some(report) = DeferredReport::of(store, turn)? {
             report.send(store, Utc::now())?;
         }
     }
@@ -112,7 +112,7 @@ fn bodies(text: &str, file: Option<String>, shown: &[(DeferredId, DeferredCall)]
 }
 
 /// Returns the question about the remaining calls of a report, once some are decided.
-pub fn rest(calls: &[(DeferredId, DeferredCall)]) -> Body {
+pub fn ask_about_rest(calls: &[(DeferredId, DeferredCall)]) -> Body {
     question(replies::left_for_later(&numbers(calls)), calls)
 }
 
@@ -152,9 +152,9 @@ fn question(text: String, calls: &[(DeferredId, DeferredCall)]) -> Body {
     // All of a turn are of one person.
     let who = match calls.first() {
         Some((_, DeferredCall { decider: LaterDecider::Person, sender, .. })) => {
-            Entitled::Only(sender.id.clone())
+            AllowedPressers::Only(sender.id.clone())
         }
-        _ => Entitled::Admins,
+        _ => AllowedPressers::Admins,
     };
     Body::Choice(Question::new(text, choices, who))
 }
