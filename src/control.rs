@@ -16,14 +16,15 @@ mod socket;
 #[cfg(feature = "gateway")]
 mod web;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::Utc;
-use tokio::io::{AsyncRead, AsyncWrite, BufWriter};
-use tokio::net::UnixListener;
+use tokio::io::{AsyncRead, AsyncWrite, BufWriter, ReadHalf, WriteHalf};
+use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Semaphore, oneshot};
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
@@ -52,7 +53,8 @@ use crate::tasks::schedule;
 use crate::tools::McpServerEntry;
 use crate::turn::instructions::prompt_tokens;
 
-/// Maximum number of connections; more wait.
+/// Maximum number of connections. For one more, the oldest is closed that has not sent a request. More wait only
+/// while all have sent theirs.
 const CONNECTIONS_MAX: usize = 32;
 
 /// Maximum number of chats among the connections, so that `status` and `pair` always get through.
@@ -61,25 +63,36 @@ const CHATS_MAX: usize = 16;
 /// Maximum time to collect the status: more than twice the time for the health.
 const STATUS_TIME_MAX: Duration = Duration::from_secs(14);
 
-/// Maximum time until a client has sent its request.
-const REQUEST_TIME_MAX: Duration = Duration::from_secs(10);
+/// Maximum time until a client has sent its request. The command line sends it as soon as it has connected; five
+/// seconds are enough for a board that swaps.
+const REQUEST_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// Serves clients until `stop`.
 pub async fn run(server: Arc<ControlServer>, listener: Arc<UnixListener>, stop: CancellationToken) {
+    let mut silent = SilentConnections::default();
     let mut clients = JoinSet::new();
     let chats = Arc::new(Semaphore::new(CHATS_MAX));
     loop {
         tokio::select! {
+            // A request that was read has its place before a newcomer.
+            biased;
             () = stop.cancelled() => return,
+            Some(read) = silent.reading.join_next() => match read {
+                Ok(Ok(Some(client))) => {
+                    let (server, chats) = (Arc::clone(&server), Arc::clone(&chats));
+                    clients.spawn(async move { client.serve(&server, &chats).await.ok() });
+                }
+                Err(error) if error.is_panic() => {
+                    tracing::error!(%error, "A control connection broke");
+                }
+                Ok(_) | Err(_) => {}
+            },
             Some(served) = clients.join_next() => if let Err(error) = served {
                 tracing::error!(%error, "A control connection broke");
             },
             accepted = listener.accept(), if clients.len() < CONNECTIONS_MAX => match accepted {
                 Ok((stream, _)) if !is_ours(&stream) => {}
-                Ok((stream, _)) => {
-                    let (server, chats) = (Arc::clone(&server), Arc::clone(&chats));
-                    clients.spawn(async move { serve_bounded(&server, stream, &chats).await.ok() });
-                }
+                Ok((stream, _)) => silent.add(stream, CONNECTIONS_MAX - clients.len()),
                 Err(error) => {
                     tracing::warn!(%error, "Cannot accept a control connection");
                     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -94,60 +107,100 @@ pub async fn serve(
     server: &ControlServer,
     stream: impl AsyncRead + AsyncWrite + Send + Unpin,
 ) -> std::io::Result<()> {
-    serve_bounded(server, stream, &Semaphore::new(1)).await
+    match ControlClient::read(stream).await? {
+        Some(client) => client.serve(server, &Semaphore::new(1)).await,
+        None => Ok(()),
+    }
 }
 
-/// Serves one client until it ends. Refuses a chat if there are too many.
-async fn serve_bounded(
-    server: &ControlServer,
-    stream: impl AsyncRead + AsyncWrite + Send + Unpin,
-    chats: &Semaphore,
-) -> std::io::Result<()> {
-    let (read, write) = tokio::io::split(stream);
-    let mut lines = BoundedLines::new(read);
-    let mut out = BufWriter::new(write);
-    let first = match timeout(REQUEST_TIME_MAX, lines.next()).await {
-        Ok(Ok(Some(first))) => first,
-        Ok(Err(error)) => return write_line(&mut out, &Response::Failed(error.to_string())).await,
-        Ok(Ok(None)) | Err(_) => return Ok(()),
-    };
-    let response = match serde_json::from_str(&first) {
-        Ok(ControlRequest::Chat { session, events }) => {
-            let Ok(_chat) = chats.try_acquire() else {
-                let message = replies::too_many_chats(CHATS_MAX);
-                return write_line(&mut out, &Response::Failed(message)).await;
-            };
-            return ChatClient::begin(server, session.into(), events).run(lines, out).await;
+/// Connections that have not sent their request yet.
+#[derive(Default)]
+struct SilentConnections {
+    reading: JoinSet<std::io::Result<Option<ControlClient<UnixStream>>>>,
+    /// The same, the oldest first.
+    oldest: VecDeque<AbortHandle>,
+}
+
+impl SilentConnections {
+    /// Reads the request of a connection. Closes the oldest ones if all `places` are taken.
+    fn add(&mut self, stream: UnixStream, places: usize) {
+        self.oldest.retain(|reading| !reading.is_finished());
+        while self.oldest.len() >= places
+            && let Some(oldest) = self.oldest.pop_front()
+        {
+            tracing::debug!("Closed a control connection that sent no request, for a newer one");
+            oldest.abort();
         }
-        Ok(ControlRequest::Reload) => return reload(server, &mut out).await,
-        Ok(ControlRequest::Status) => match timeout(STATUS_TIME_MAX, status(server)).await {
-            Ok(status) => status.map(|status| Response::Status(Box::new(status))),
-            Err(_) => Ok(Response::Failed(replies::STORE_DOES_NOT_READ.to_owned())),
-        },
-        Ok(ControlRequest::Actions { limit }) => orders::actions(server, limit).await,
-        Ok(ControlRequest::Listing { what }) => orders::listing(server, what).await,
-        Ok(ControlRequest::Sessions { request }) => sessions::answer(server, request).await,
-        Ok(ControlRequest::Doctor) => orders::examine(server).await,
-        Ok(ControlRequest::Usage) => {
-            let zone = server.turns.services.zone;
-            let midnight = schedule::midnight(Utc::now(), zone);
-            let read_usage = move |store: &_| describe_usage(store, midnight, zone);
-            server.turns.services.bus.store.read(read_usage).await.map(Response::Done)
+        self.oldest.push_back(self.reading.spawn(ControlClient::read(stream)));
+    }
+}
+
+/// A client that has sent its request.
+struct ControlClient<S> {
+    request: String,
+    lines: BoundedLines<ReadHalf<S>>,
+    out: BufWriter<WriteHalf<S>>,
+}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> ControlClient<S> {
+    /// Reads the request of a client. None if it sends none in time.
+    async fn read(stream: S) -> std::io::Result<Option<Self>> {
+        let (read, write) = tokio::io::split(stream);
+        let mut lines = BoundedLines::new(read);
+        let mut out = BufWriter::new(write);
+        match timeout(REQUEST_TIME_MAX, lines.next()).await {
+            Ok(Ok(Some(request))) => Ok(Some(Self { request, lines, out })),
+            Ok(Err(error)) => {
+                write_line(&mut out, &Response::Failed(error.to_string())).await?;
+                Ok(None)
+            }
+            Ok(Ok(None)) | Err(_) => Ok(None),
         }
-        Ok(ControlRequest::Pair { words }) => orders::pair(server, &words).await,
-        Ok(ControlRequest::People { words }) => orders::people(server, &words).await,
-        Ok(ControlRequest::Budget { json: true, .. }) => orders::budget_listing(server).await,
-        Ok(ControlRequest::Budget { words, .. }) => orders::budget(server, &words).await,
-        Ok(ControlRequest::Heartbeat { json: true, .. }) => orders::heartbeat_listing(server).await,
-        Ok(ControlRequest::Heartbeat { wish, .. }) => orders::heartbeat(server, wish).await,
-        #[cfg(feature = "gateway")]
-        Ok(ControlRequest::Web { request }) => web::answer(server, request).await,
-        Ok(ControlRequest::Send(request)) => orders::send(server, request).await,
-        Ok(ControlRequest::Cron { wanted, to }) => orders::cron(server, *wanted, to).await,
-        Err(error) => Ok(Response::Failed(format!("cannot read the request: {error}"))),
-    };
-    let response = response.unwrap_or_else(|error| Response::Failed(error.to_string()));
-    write_line(&mut out, &response).await
+    }
+
+    /// Answers the request, or talks until the client ends. Refuses a chat if there are too many.
+    async fn serve(self, server: &ControlServer, chats: &Semaphore) -> std::io::Result<()> {
+        let Self { request, lines, mut out } = self;
+        let response = match serde_json::from_str(&request) {
+            Ok(ControlRequest::Chat { session, events }) => {
+                let Ok(_chat) = chats.try_acquire() else {
+                    let message = replies::too_many_chats(CHATS_MAX);
+                    return write_line(&mut out, &Response::Failed(message)).await;
+                };
+                return ChatClient::begin(server, session.into(), events).run(lines, out).await;
+            }
+            Ok(ControlRequest::Reload) => return reload(server, &mut out).await,
+            Ok(ControlRequest::Status) => match timeout(STATUS_TIME_MAX, status(server)).await {
+                Ok(status) => status.map(|status| Response::Status(Box::new(status))),
+                Err(_) => Ok(Response::Failed(replies::STORE_DOES_NOT_READ.to_owned())),
+            },
+            Ok(ControlRequest::Actions { limit }) => orders::actions(server, limit).await,
+            Ok(ControlRequest::Listing { what }) => orders::listing(server, what).await,
+            Ok(ControlRequest::Sessions { request }) => sessions::answer(server, request).await,
+            Ok(ControlRequest::Doctor) => orders::examine(server).await,
+            Ok(ControlRequest::Usage) => {
+                let zone = server.turns.services.zone;
+                let midnight = schedule::midnight(Utc::now(), zone);
+                let read_usage = move |store: &_| describe_usage(store, midnight, zone);
+                server.turns.services.bus.store.read(read_usage).await.map(Response::Done)
+            }
+            Ok(ControlRequest::Pair { words }) => orders::pair(server, &words).await,
+            Ok(ControlRequest::People { words }) => orders::people(server, &words).await,
+            Ok(ControlRequest::Budget { json: true, .. }) => orders::budget_listing(server).await,
+            Ok(ControlRequest::Budget { words, .. }) => orders::budget(server, &words).await,
+            Ok(ControlRequest::Heartbeat { json: true, .. }) => {
+                orders::heartbeat_listing(server).await
+            }
+            Ok(ControlRequest::Heartbeat { wish, .. }) => orders::heartbeat(server, wish).await,
+            #[cfg(feature = "gateway")]
+            Ok(ControlRequest::Web { request }) => web::answer(server, request).await,
+            Ok(ControlRequest::Send(request)) => orders::send(server, request).await,
+            Ok(ControlRequest::Cron { wanted, to }) => orders::cron(server, *wanted, to).await,
+            Err(error) => Ok(Response::Failed(format!("cannot read the request: {error}"))),
+        };
+        let response = response.unwrap_or_else(|error| Response::Failed(error.to_string()));
+        write_line(&mut out, &response).await
+    }
 }
 
 /// Collects the status of the daemon.

@@ -164,7 +164,8 @@ pub fn recent_notes(
 }
 
 /// Describes the changes from `before` to `now` for the model, as removed and added lines: at most
-/// [`CHANGES_CHARS_MAX`] characters. None if and only if both are equal.
+/// [`CHANGES_CHARS_MAX`] characters. Blank lines change nothing that is followed, and are left out. None if and only if
+/// both are equal.
 pub fn changes(before: &str, now: &str) -> Option<String> {
     if before == now {
         return None;

@@ -83,6 +83,23 @@ pub struct ToolSpec {
     pub retries: bool,
 }
 
+impl ToolSpec {
+    /// Returns the properties of a tool for users that only reads.
+    pub const fn reads(name: &'static str, description: &'static str) -> Self {
+        Self { name, description, role: Role::User, kind: ToolKind::Reads, retries: true }
+    }
+
+    /// Returns the properties of a tool for users that changes a file.
+    pub const fn writes(name: &'static str, description: &'static str) -> Self {
+        Self { name, description, role: Role::User, kind: ToolKind::Writes, retries: false }
+    }
+
+    /// Returns the properties of a tool for users that changes our own store, with the outcome of its call.
+    pub const fn queues(name: &'static str, description: &'static str) -> Self {
+        Self { name, description, role: Role::User, kind: ToolKind::Queues, retries: false }
+    }
+}
+
 /// The asking person, the address and the time of a call. Supplied by the program.
 pub struct ToolContext {
     pub workspace: Workspace,
@@ -230,7 +247,9 @@ pub enum Effect {
     UpdateProposal(proposals::ProposalChange),
     /// Creates, changes or lists jobs. There may be too many, so the store decides on the outcome.
     Schedule {
-        whose: jobs::JobScope,
+        requester: Box<jobs::JobRequester>,
+        /// The role of the requester here, which decides whose jobs the order reaches.
+        role: Role,
         order: jobs::JobOperation,
         zone: Tz,
         /// The person whose own words a new reminder sends. They see the reminder and how to cancel it.
@@ -314,6 +333,21 @@ pub trait Tool: Send + Sync + 'static {
     async fn call(&self, args: Self::Args, cx: &ToolContext) -> Result<ToolOutput, ToolError>;
 }
 
+/// The properties of a call that depend on its arguments. [`Tool`] explains each.
+pub struct CallTerms {
+    pub reach: Reach,
+    pub stands_for: Option<&'static str>,
+    pub kept_text: Option<String>,
+    pub kept_time: Option<String>,
+}
+
+impl CallTerms {
+    /// Returns the terms of a call that stands for no other tool and keeps no text.
+    pub fn of(reach: Reach) -> Self {
+        Self { reach, stands_for: None, kept_text: None, kept_time: None }
+    }
+}
+
 /// A tool with its type erased.
 #[async_trait]
 pub trait AnyTool: Send + Sync + 'static {
@@ -326,20 +360,9 @@ pub trait AnyTool: Send + Sync + 'static {
         Ok(())
     }
 
-    fn reach(&self, _arguments: &str, _here: &Address) -> Reach {
-        self.terms().kind.reach()
-    }
-
-    fn stands_for(&self, _arguments: &str) -> Option<&'static str> {
-        None
-    }
-
-    fn kept_text(&self, _arguments: &str) -> Option<String> {
-        None
-    }
-
-    fn kept_time(&self, _arguments: &str) -> Option<String> {
-        None
+    /// Returns the terms of a call with these arguments from an address.
+    fn call_terms(&self, _arguments: &str, _here: &Address) -> CallTerms {
+        CallTerms::of(self.terms().kind.reach())
     }
 
     async fn call_json(&self, arguments: &str, cx: &ToolContext) -> Result<ToolOutput, ToolError>;
@@ -378,20 +401,14 @@ impl<T: Tool> AnyTool for T {
         self.check_args(&parse::<T>(arguments)?, place)
     }
 
-    fn reach(&self, arguments: &str, here: &Address) -> Reach {
-        parse::<T>(arguments).map_or(T::SPEC.kind.reach(), |args| T::reach(&args, here))
-    }
-
-    fn stands_for(&self, arguments: &str) -> Option<&'static str> {
-        parse::<T>(arguments).ok().and_then(|args| T::stands_for(&args))
-    }
-
-    fn kept_text(&self, arguments: &str) -> Option<String> {
-        T::kept_text(&parse::<T>(arguments).ok()?).map(str::to_owned)
-    }
-
-    fn kept_time(&self, arguments: &str) -> Option<String> {
-        T::kept_time(&parse::<T>(arguments).ok()?).map(str::to_owned)
+    fn call_terms(&self, arguments: &str, here: &Address) -> CallTerms {
+        let Ok(args) = parse::<T>(arguments) else { return CallTerms::of(T::SPEC.kind.reach()) };
+        CallTerms {
+            reach: T::reach(&args, here),
+            stands_for: T::stands_for(&args),
+            kept_text: T::kept_text(&args).map(str::to_owned),
+            kept_time: T::kept_time(&args).map(str::to_owned),
+        }
     }
 
     async fn call_json(&self, arguments: &str, cx: &ToolContext) -> Result<ToolOutput, ToolError> {

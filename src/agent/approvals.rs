@@ -118,27 +118,25 @@ pub(crate) async fn handle(
     verdict: Option<ApprovalVerdict>,
 ) -> Result<(), StoreError> {
     let role = role_of(services, &control.inbound.from, control.sender()).await?;
+    let store = &services.bus.store;
     let Some(verdict) = verdict else {
-        return commits::reply(&services.bus.store, control, replies::APPROVE_USAGE.to_owned())
-            .await;
+        return commits::reply(store, control, replies::APPROVE_USAGE.to_owned()).await;
     };
     if !CommandId::Approve.spec().allows(role, control.inbound.chat_kind) {
-        let reply = replies::NOT_YOURS_TO_APPROVE.to_owned();
-        return commits::reply(&services.bus.store, control, reply).await;
+        return commits::reply(store, control, replies::NOT_YOURS_TO_APPROVE.to_owned()).await;
     }
-    let (sender, at) = (control.sender().clone(), control.inbound.from.clone());
     let judge = ApprovalJudge {
         role,
         people: services.bus.people.clone(),
-        account: PersonAccount { channel: at.channel.clone(), sender: sender.id },
-        name: sender.name,
-        at,
+        account: control.account(),
+        name: control.sender().name.clone(),
+        at: control.inbound.from.clone(),
         chat_kind: control.inbound.chat_kind,
     };
     let decide = move |store: &Connection| {
         Ok(judge.decide(store, verdict)?.unwrap_or_else(VerdictRefusal::words))
     };
-    commits::apply_command(&services.bus.store, control, decide).await?;
+    commits::apply_command(store, control, decide).await?;
     // An approved deferred call enters the journal as a message.
     services.bus.inbox.notify();
     Ok(())

@@ -126,17 +126,17 @@ pub(super) fn parse(text: &str) -> Command {
     let Some(spec) = commands::find(text) else {
         return commands::mistyped(text).map_or(Command::Help, Command::Unknown);
     };
+    let arguments = text.trim_start().split_once(char::is_whitespace).map(|(_, rest)| rest);
     let mut words = text.split_whitespace().skip(1);
+    let phrase = words.clone().collect::<Vec<_>>().join(" ");
+    let phrase = (!phrase.is_empty()).then_some(phrase);
     match spec.id {
         CommandId::Status => Command::Status,
         CommandId::Stop => Command::Stop,
         CommandId::New => Command::New,
         CommandId::Incognito => Command::Incognito,
         CommandId::Clean => Command::Clean,
-        CommandId::Trust => {
-            let arguments = text.trim_start().split_once(char::is_whitespace);
-            Command::Trust(arguments.and_then(|(_, arguments)| TrustCommand::parse(arguments)))
-        }
+        CommandId::Trust => Command::Trust(arguments.and_then(TrustCommand::parse)),
         CommandId::WhoAmI => Command::WhoAmI,
         CommandId::Persona => Command::Persona,
         CommandId::Actions => Command::Actions(match words.next() {
@@ -144,52 +144,23 @@ pub(super) fn parse(text: &str) -> Command {
             Some(number) => number.parse().ok().map(|n: usize| n.clamp(1, ACTIONS_MAX)),
         }),
         CommandId::Undo => Command::Undo(words.next().map(str::to_owned)),
-        CommandId::Why => {
-            let arguments = text.trim_start().split_once(char::is_whitespace);
-            Command::Why(WhySubject::parse(arguments.map_or("", |(_, arguments)| arguments)))
-        }
+        CommandId::Why => Command::Why(WhySubject::parse(arguments.unwrap_or_default())),
         CommandId::Plan => Command::Plan,
         CommandId::Subagents => Command::Subagents,
-        CommandId::Jobs => {
-            let arguments = text.trim_start().split_once(char::is_whitespace);
-            Command::Jobs(jobs::parse(arguments.map_or("", |(_, arguments)| arguments)))
-        }
+        CommandId::Jobs => Command::Jobs(jobs::parse(arguments.unwrap_or_default())),
         CommandId::Heartbeat => Command::Heartbeat(heartbeat::parse(words)),
         CommandId::Proposals => Command::Proposals,
-        CommandId::Compact => {
-            let focus = words.collect::<Vec<_>>().join(" ");
-            Command::Compact((!focus.is_empty()).then_some(focus))
-        }
-        CommandId::Remember => {
-            let arguments = text.trim_start().split_once(char::is_whitespace);
-            Command::Remember(
-                arguments.and_then(|(_, arguments)| RememberCommand::parse(arguments)),
-            )
-        }
-        CommandId::Sessions | CommandId::Resume => {
-            let name = words.collect::<Vec<_>>().join(" ");
-            let name = (!name.is_empty()).then_some(name);
-            match spec.id {
-                CommandId::Resume => Command::Resume(name),
-                _ => Command::Sessions(name),
-            }
-        }
-        CommandId::Memory => {
-            let word = words.collect::<Vec<_>>().join(" ");
-            Command::Memory((!word.is_empty()).then_some(word))
-        }
-        CommandId::Forget => {
-            let arguments = text.trim_start().split_once(char::is_whitespace);
-            Command::Forget(arguments.and_then(|(_, arguments)| ForgetCommand::parse(arguments)))
-        }
+        CommandId::Compact => Command::Compact(phrase),
+        CommandId::Remember => Command::Remember(arguments.and_then(RememberCommand::parse)),
+        CommandId::Sessions => Command::Sessions(phrase),
+        CommandId::Resume => Command::Resume(phrase),
+        CommandId::Memory => Command::Memory(phrase),
+        CommandId::Forget => Command::Forget(arguments.and_then(ForgetCommand::parse)),
         CommandId::Pair => Command::Pair(Pairing::parse(words)),
         CommandId::Model => Command::Set(SettingRequest::of_model(words)),
         CommandId::Think => Command::Set(SettingRequest::of_thinking(words)),
         CommandId::Queue => Command::Set(SettingRequest::of_queue(words)),
-        CommandId::Btw => {
-            let question = text.trim_start().split_once(char::is_whitespace);
-            Command::Btw(question.map_or("", |(_, question)| question.trim()).to_owned())
-        }
+        CommandId::Btw => Command::Btw(arguments.unwrap_or_default().trim().to_owned()),
         CommandId::Skills => Command::Skills,
         CommandId::Usage => Command::Usage,
         CommandId::Web => Command::Web,

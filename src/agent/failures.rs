@@ -116,7 +116,11 @@ impl Agent {
         let mut failed = self.close_unreadable(commands).await.err();
         for turn in turns {
             match commits::end_unreadable_turn(&self.services.bus.store, turn).await {
-                Ok(()) | Err(CommitError::Ended) => self.services.bus.outbox.notify(),
+                Ok(()) | Err(CommitError::Ended) => {
+                    self.services.bus.outbox.notify();
+                    // What a heartbeat run did not do may be held until the quiet hours end.
+                    self.turns.heartbeat.switched.notify();
+                }
                 Err(CommitError::Store(error)) => {
                     // Only a complete read finds it again.
                     self.backlog.require_full_read();

@@ -14,8 +14,7 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::bus::forgetting::{self, JOURNAL_TEXTS};
-use crate::bus::journal::{self, InboundOutcome, RowId, WaitingMessage};
-use crate::bus::outbox;
+use crate::bus::journal::{InboundOutcome, RowId, WaitingMessage};
 use crate::conversation::blanking::{ForgottenChats, blank_steps, chats_of, has_unfinished_turn};
 use crate::conversation::transcript::count_running;
 use crate::memory::extraction;
@@ -278,14 +277,7 @@ async fn ask(
         }],
         AllowedPressers::Only(control.sender().id.clone()),
     ));
-    let (row, at) = (control.id, control.inbound.from.clone());
-    let put_question = move |store: &Connection| {
-        if journal::settle(store, row, InboundOutcome::Handled)? {
-            outbox::put_body(store, &at, &question)?;
-        }
-        Ok(())
-    };
-    store.write("command", Sync::Now, put_question).await
+    commits::reply_with_bodies(store, control, vec![question]).await
 }
 
 /// Returns the facts that contain the words.
@@ -356,19 +348,19 @@ impl ForgetWork {
             (None, Err(_)) => replies::FORGOTTEN_BUT_FOR_FREE_SPACE.to_owned(),
             (None, Ok(())) => replies::FORGOTTEN_NOW.to_owned(),
         };
-        let (row, inbound) = (control.id, control.inbound.clone());
+        let control = control.clone();
         let files = scope.own_files().cloned();
         let ForgetScope { keys, chats, .. } = scope;
         // A backup from before still has the words.
         let record =
             ForgottenRecord::new(Utc::now(), ForgottenScope { keys, chats, files }, &words);
         let end = move |store: &Connection| {
-            if journal::settle(store, row, InboundOutcome::Handled)? {
+            let note = || {
                 forgotten::note(store, &record)?;
-                forgetting::blank_row(store, row, &words)?;
-                outbox::put_urgent(store, &inbound.from, inbound.id.as_ref(), &reply)?;
-            }
-            Ok(())
+                forgetting::blank_row(store, control.id, &words)?;
+                Ok(reply)
+            };
+            commits::settle_command(store, &control, InboundOutcome::Handled, note).map(drop)
         };
         store.write_securely("command", end).await?;
         store.checkpoint().await;

@@ -6,7 +6,6 @@ use rusqlite::Connection;
 use super::scope::CommandScope;
 use crate::bus::journal::WaitingMessage;
 use crate::people::Role;
-use crate::people::persons::PersonAccount;
 use crate::replies;
 use crate::sandbox::SandboxState;
 use crate::services::role_of;
@@ -133,33 +132,17 @@ pub(super) async fn handle(
             let query = move |store: &Connection| chat_kind_of_command(store, &request, here);
             let chat_kind = services.bus.store.read(query).await?;
             check_may_command(&turns.config, &scope.config.shell, &wanted, role, chat_kind)
-                .and_then(|()| wanted.read(requester, now, zone))
+                .and_then(|()| wanted.read(requester.clone(), now, zone))
         }
-        Some(wanted) => wanted.read(requester, now, zone),
+        Some(wanted) => wanted.read(requester.clone(), now, zone),
     };
     let order = match order {
         Ok(order) => order,
         Err(refusal) => return commits::reply(&services.bus.store, control, refusal).await,
     };
-    let job_scope = match (role, inbound.chat_kind) {
-        (Role::Owner, ChatKind::Private) => {
-            let people = services.bus.people.clone();
-            let reader = PersonAccount {
-                channel: inbound.from.channel.clone(),
-                sender: control.sender().id.clone(),
-            };
-            let scope = move |store: &Connection| JobScope::of_owner(store, &people, &reader);
-            services.bus.store.read(scope).await?
-        }
-        (_, ChatKind::Private) => {
-            JobScope::Of(inbound.from.channel.clone(), control.sender().id.clone())
-        }
-        (_, ChatKind::Group) => {
-            let at = inbound.from.clone();
-            JobScope::OfAt(at.channel.clone(), control.sender().id.clone(), at)
-        }
-    };
+    let people = services.bus.people.clone();
     commits::apply_command(&services.bus.store, control, move |store| {
+        let job_scope = requester.scope(store, &people, role)?;
         let handled = commits::handle_order(store, &job_scope, order, now, zone)?;
         Ok(handled.unwrap_or_else(|failure| failure))
     })

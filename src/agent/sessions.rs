@@ -24,7 +24,7 @@ pub(super) async fn show(
     control: &WaitingMessage,
     word: Option<String>,
 ) -> Result<String, StoreError> {
-    let (at, account) = place_of(control);
+    let (at, account) = (control.inbound.from.clone(), control.account());
     let chat_kind = control.inbound.chat_kind;
     let query = move |store: &Connection| {
         let owner = owner_of(store, &at, chat_kind, &account)?;
@@ -76,7 +76,7 @@ pub(super) async fn resume(
     let (None, Some(asked)) = (refusal, asked) else {
         return commits::reply(store, control, refusal.unwrap_or_default().to_owned()).await;
     };
-    let (at, account) = place_of(control);
+    let (at, account) = (control.inbound.from.clone(), control.account());
     let closed = services.bus.closed.clone();
     let services = services.clone();
     let resumed = commits::apply_command(store, control, move |store| {
@@ -126,13 +126,6 @@ fn continue_here(
     }
     let when = replies::time_relative_to(services.now(), session.last);
     Ok(replies::resumed(&session.name, &when))
-}
-
-fn place_of(control: &WaitingMessage) -> (Address, PersonAccount) {
-    let at = control.inbound.from.clone();
-    let account =
-        PersonAccount { channel: at.channel.clone(), sender: control.sender().id.clone() };
-    (at, account)
 }
 
 /// Returns the owner of a chat's conversations: in private the person with all accounts, in a group the group.

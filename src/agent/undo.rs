@@ -3,22 +3,20 @@
 
 use rusqlite::Connection;
 
-use crate::bus::journal::{self, InboundOutcome, WaitingMessage};
-use crate::bus::outbox;
+use crate::bus::journal::{InboundOutcome, WaitingMessage};
 use crate::conversation::actions::{self, ActionReader, ActionScope, UndoTarget};
 use crate::conversation::proposals;
 use crate::conversation::transcript;
 use crate::memory::file_scope;
-use crate::people::Role;
 use crate::people::folders::folder_owner;
-use crate::people::persons::PersonAccount;
 use crate::replies;
 use crate::services::{Services, role_of};
 use crate::store::{StoreError, Sync};
+use crate::trust::acts::tool_role;
 use crate::turn::calls::{self, CallFate};
+use crate::turn::commits;
 use crate::turn::services::TurnServices;
 use crate::types::commands::CommandId;
-use crate::types::message::ChatKind;
 use crate::types::session::{CallId, CallOutcome, Intent};
 use crate::workspace::FileChange;
 
@@ -30,7 +28,7 @@ pub(super) async fn handle(
 ) -> Result<(), StoreError> {
     let role = role_of(&turns.services, &control.inbound.from, control.sender()).await?;
     let chat_kind = control.inbound.chat_kind;
-    let role = if chat_kind == ChatKind::Group { role.min(Role::Admin) } else { role };
+    let role = tool_role(role, chat_kind);
     let number = number.map(|number| number.trim_start_matches('#').parse().map(CallId));
     let id = match number {
         None => None,
@@ -185,28 +183,21 @@ async fn end(
     settled: Option<SettledUndo>,
     reply: String,
 ) -> Result<(), StoreError> {
-    let (row, inbound) = (control.id, control.inbound.clone());
+    let control = control.clone();
     let end = move |store: &Connection| {
         let is_done = matches!(settled, Some(SettledUndo { outcome: CallOutcome::Done(_), .. }));
         let outcome = if is_done { InboundOutcome::Handled } else { InboundOutcome::Refused };
         if let Some(SettledUndo { call, outcome }) = &settled {
             transcript::end_call(store, *call, outcome, &[])?;
         }
-        if journal::settle(store, row, outcome)? {
-            outbox::put_urgent(store, &inbound.from, inbound.id.as_ref(), &reply)?;
-        }
-        Ok(())
+        commits::settle_command(store, &control, outcome, || Ok(reply)).map(drop)
     };
     services.bus.store.write("command", Sync::Now, end).await
 }
 
 /// Returns the sender of a command as a reader of actions.
 fn reader_of(services: &Services, control: &WaitingMessage) -> ActionReader {
-    let account = PersonAccount {
-        channel: control.inbound.from.channel.clone(),
-        sender: control.sender().id.clone(),
-    };
-    ActionReader { people: services.bus.people.clone(), accounts: vec![account] }
+    ActionReader { people: services.bus.people.clone(), accounts: vec![control.account()] }
 }
 
 /// Returns the text of `/actions`: the conversation's actions, or all of them for the owner in private.
@@ -221,7 +212,6 @@ pub(super) async fn list(
     let reader = reader_of(services, control);
     let query = move |store: &Connection| {
         let session = actions::session_at(store, &at)?;
-        let role = if chat_kind == ChatKind::Group { role.min(Role::Admin) } else { role };
         let scope = ActionScope::of(&who, role, chat_kind, session);
         reader.hide_private(store, actions::list(store, &scope, None, limit)?)
     };

@@ -92,7 +92,6 @@ pub(super) async fn handle(
     let who = control.sender().clone();
     let find_reasons = move |store: &Connection| {
         let session = actions::session_at(store, &at)?;
-        let role = if chat_kind == ChatKind::Group { role.min(Role::Admin) } else { role };
         let scope = ActionScope::of(&who, role, chat_kind, session);
         let query = query.map_or(ReasonQuery::LastAnswer(session), ReasonQuery::Action);
         reasons::find(store, &scope, &query)
@@ -175,11 +174,7 @@ async fn is_own(
     let Some(person) = &reasons.person else { return Ok(role == Role::Owner) };
     let worked_for =
         PersonAccount { channel: reasons.origin.channel().clone(), sender: person.id.clone() };
-    let asker = PersonAccount {
-        channel: control.inbound.from.channel.clone(),
-        sender: control.sender().id.clone(),
-    };
-    let (people, begun) = (services.bus.people.clone(), reasons.begun);
+    let (asker, people, begun) = (control.account(), services.bus.people.clone(), reasons.begun);
     services.bus.store.read(move |store| people.owns_past(store, &asker, &worked_for, begun)).await
 }
 

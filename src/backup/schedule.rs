@@ -5,14 +5,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use rusqlite::Connection;
 use tokio_util::sync::CancellationToken;
 
 use super::{BackupError, BackupName, BackupSummary, HomeMark, archive, marked_file_name};
-use crate::bus::{Bus, outbox};
-use crate::people;
+use crate::bus::{Bus, notices};
 use crate::replies;
-use crate::store::Sync;
 
 /// `[backup]`: where, how often, and how many are kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,7 +53,8 @@ pub async fn run(home: PathBuf, config: Config, bus: Bus, stop: CancellationToke
                 tracing::warn!(%error, "Cannot make the regular backup");
                 if !std::mem::replace(&mut told.failure, true) {
                     let folder = config.folder.display();
-                    tell(&bus, replies::backup_failed(folder, &error)).await;
+                    let words = replies::backup_failed(folder, &error);
+                    notices::send_to_owner(&bus, "backup trouble", words).await;
                 }
                 LOOK_EVERY
             }
@@ -76,7 +74,7 @@ async fn report_left_out(bus: &Bus, made: &BackupSummary, told: &mut ToldTrouble
     }
     if count > 0 && !has_told {
         let words = replies::backup_left_out(made.file.display(), count, &made.left_out.lines());
-        tell(bus, words).await;
+        notices::send_to_owner(bus, "backup trouble", words).await;
     }
 }
 
@@ -167,15 +165,4 @@ async fn attempt(home: &Path, config: &Config, now: DateTime<Utc>) -> Result<Att
     made.await.unwrap_or_else(|error| {
         Err(BackupError::Io { what: "the backup was cut off".to_owned(), cause: error.into() })
     })
-}
-
-async fn tell(bus: &Bus, words: String) {
-    let tell = move |store: &Connection| match people::owner_place(store)? {
-        Some(owner) => outbox::put(store, &owner, None, &words).map(drop),
-        None => Ok(()),
-    };
-    match bus.store.write("backup trouble", Sync::Now, tell).await {
-        Ok(()) => bus.outbox.notify(),
-        Err(error) => tracing::warn!(%error, "Cannot tell the owner about the backup"),
-    }
 }

@@ -1,4 +1,5 @@
-//! Notices that the owner gets once, such as a context window smaller than assumed. A key identifies the subject.
+//! Notices for the owner: those that they get once, such as a context window smaller than assumed, with a key that
+//! identifies the subject, and those that they get each time.
 
 use rusqlite::Connection;
 
@@ -26,6 +27,25 @@ pub async fn notify_owner(bus: &Bus, key: String, text: String) -> Result<(), St
     bus.store.write("notice", Sync::Now, put_once).await?;
     bus.outbox.notify();
     Ok(())
+}
+
+/// Queues a message for the owner's last private chat, if there is an owner. Returns false if that fails, which is
+/// logged with the subject.
+pub async fn send_to_owner(bus: &Bus, subject: &'static str, text: String) -> bool {
+    let put = move |store: &Connection| match people::owner_place(store)? {
+        Some(owner) => outbox::put(store, &owner, None, &text).map(drop),
+        None => Ok(()),
+    };
+    match bus.store.write(subject, Sync::Now, put).await {
+        Ok(()) => {
+            bus.outbox.notify();
+            true
+        }
+        Err(error) => {
+            tracing::warn!(%error, subject, "Cannot tell the owner");
+            false
+        }
+    }
 }
 
 fn is_known(store: &Connection, key: &str) -> rusqlite::Result<bool> {

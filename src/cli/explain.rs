@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::conversation::asks::ApprovalSettings;
 use crate::people::Role;
 use crate::tools::memory::{NOTE, REMEMBER};
-use crate::tools::{AnyTool, CallPlace, ToolSet};
+use crate::tools::{AnyTool, CallPlace, CallTerms, ToolSet};
 use crate::trust::acts::tool_role;
 use crate::trust::permission::{Decision, PermissionReason, PermissionRequest, decide};
 use crate::trust::table::Act;
@@ -119,7 +119,8 @@ impl Explain {
                 "{tool} is refused, because it works in a private chat only."
             )));
         }
-        let reach = tool_behind.reach(arguments, &self.at).within(chat_kind);
+        let CallTerms { reach, stands_for, .. } = tool_behind.call_terms(arguments, &self.at);
+        let reach = reach.within(chat_kind);
         let act = Act::of(&reach, false);
         let asked = PermissionRequest {
             tool: &self.tool,
@@ -132,7 +133,7 @@ impl Explain {
             is_attended: !self.unattended,
         };
         let tool = &self.tool;
-        let decision = match (decide(&asked, asking), tool_behind.stands_for(arguments)) {
+        let decision = match (decide(&asked, asking), stands_for) {
             (Decision::Allow, Some(other)) => {
                 let (_, terms) = tools.authorise(other, Role::Owner).map_err(anyhow::Error::msg)?;
                 let of = |why| PermissionReason::StandsFor(other, Box::new(why));

@@ -17,15 +17,14 @@ use tokio_util::sync::CancellationToken;
 use super::invocation::Invocation;
 use super::{chat, print};
 use crate::agent::ConfigCheck;
-use crate::bus::outbox;
+use crate::bus::notices;
 use crate::config::{Config, last_good};
 use crate::control::{ControlServer, ReloadRequest};
 use crate::daemon::logging;
 use crate::daemon::watchdog::Watchdog;
 use crate::daemon::{Daemon, DaemonParts, Supervision};
-use crate::people;
 use crate::replies;
-use crate::store::{OnFull, Sync};
+use crate::store::OnFull;
 
 /// The time that the answer to `peacrab reload` has, before the daemon that gives it ends.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(1);
@@ -208,14 +207,7 @@ async fn read_again(on: &Invocation, server: &ControlServer) -> Result<NextDaemo
     tracing::error!(error, "Cannot use the changed config, will keep the earlier one");
     let words = replies::reload_failed(&error, last_good::kept(&on.home).as_deref());
     let bus = &server.turns.services.bus;
-    let tell = move |store: &rusqlite::Connection| match people::owner_place(store)? {
-        Some(owner) => outbox::put(store, &owner, None, &words).map(drop),
-        None => Ok(()),
-    };
-    match bus.store.write("reload failed", Sync::Now, tell).await {
-        Ok(()) => bus.outbox.notify(),
-        Err(error) => tracing::warn!(%error, "Cannot tell the owner about the config"),
-    }
+    notices::send_to_owner(bus, "reload failed", words).await;
     Err(error)
 }
 

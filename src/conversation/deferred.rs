@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bus::journal::{address_params, read_address};
 use crate::people::persons::PersonAccount;
-use crate::store::{Json, LenientJson, Time, integer_columns, slice, text_columns};
+use crate::store::{Json, Time, integer_columns, slice, text_columns};
 use crate::types::message::{Address, ChannelName, ChatKind, Sender};
 use crate::types::session::{CallId, TurnId};
 use crate::types::words::words;
@@ -56,6 +56,14 @@ pub struct UnreportedCall {
     pub id: DeferredId,
     pub call: DeferredCall,
     pub terms: ReportTerms,
+}
+
+/// The calls of a turn that people were not told of, in their order.
+#[derive(Debug, Default)]
+pub struct UnreportedCalls {
+    pub calls: Vec<UnreportedCall>,
+    /// Those whose rows cannot be read, each with the address for its result.
+    pub unreadable: Vec<(DeferredId, Address)>,
 }
 
 /// A call that was not made.
@@ -121,17 +129,31 @@ pub fn keep(
     Ok(())
 }
 
-/// Returns the calls of a turn that people were not told of, in their order.
-pub fn unreported(store: &Connection, turn: TurnId) -> rusqlite::Result<Vec<UnreportedCall>> {
+/// Returns the calls of a turn that people were not told of.
+pub fn unreported(store: &Connection, turn: TurnId) -> rusqlite::Result<UnreportedCalls> {
     let mut rows = store.prepare_cached(&format!(
         "SELECT {COLUMNS}, untold FROM deferred_calls WHERE turn = ? AND untold IS NOT NULL ORDER BY id"
     ))?;
     let rows = rows.query_map([turn], |row| {
-        let (id, call) = read_deferred(row)?;
-        let LenientJson(terms) = row.get::<_, LenientJson<ReportTerms>>(12)?;
-        Ok(terms.map(|terms| UnreportedCall { id, call, terms }))
+        let (id, to): (DeferredId, _) = (row.get(3)?, read_address(row)?);
+        Ok(read_unreported(row).map_err(|error| {
+            tracing::warn!(%error, "Cannot read a call that nobody could be asked about");
+            (id, to)
+        }))
     })?;
-    Ok(rows.collect::<rusqlite::Result<Vec<_>>>()?.into_iter().flatten().collect())
+    let mut unreported = UnreportedCalls::default();
+    for row in rows {
+        match row? {
+            Ok(call) => unreported.calls.push(call),
+            Err(unreadable) => unreported.unreadable.push(unreadable),
+        }
+    }
+    Ok(unreported)
+}
+
+fn read_unreported(row: &Row<'_>) -> rusqlite::Result<UnreportedCall> {
+    let (id, call) = read_deferred(row)?;
+    Ok(UnreportedCall { id, call, terms: row.get::<_, Json<_>>(12)?.0 })
 }
 
 /// Notes that one message shows these calls to people. They are valid from now on.

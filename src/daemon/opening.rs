@@ -6,14 +6,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use chrono::{DateTime, Utc};
-use rusqlite::Connection;
 use sd_notify::NotifyState;
 use tokio::time::sleep;
 
 use crate::backup;
-use crate::bus::{Bus, outbox, restarted};
+use crate::bus::{Bus, notices, restarted};
 use crate::conversation::ledger;
-use crate::people;
 use crate::replies;
 use crate::store::{
     FILE, FreeSpace, MigrationProgress, OnFull, OpenError, Store, StoreError, StoreOptions, Sync,
@@ -122,13 +120,7 @@ async fn notify_if_full(bus: &Bus) {
     if bus.store.free_space() == FreeSpace::Enough {
         return;
     }
-    let put_notice = |store: &Connection| match people::owner_place(store)? {
-        Some(owner) => outbox::put(store, &owner, None, replies::DISK_IS_FULL).map(drop),
-        None => Ok(()),
-    };
-    if let Err(error) = bus.store.write("disk is full", Sync::Now, put_notice).await {
-        tracing::warn!(%error, "Cannot tell the owner that the disk is full");
-    }
+    notices::send_to_owner(bus, "disk is full", replies::DISK_IS_FULL.to_owned()).await;
 }
 
 /// Notifies the owner of the safe mode, once for each time that it is entered.
@@ -141,14 +133,7 @@ pub(super) async fn report_safe_mode(bus: &Bus, safe_mode: SafeMode, restarts: b
         return;
     }
     let message = replies::safe_mode(safe_mode, restarts);
-    let put_notice = move |store: &Connection| match people::owner_place(store)? {
-        Some(owner) => outbox::put(store, &owner, None, &message).map(drop),
-        None => Ok(()),
-    };
-    match bus.store.write("safe mode", Sync::Now, put_notice).await {
-        Ok(()) => bus.outbox.notify(),
-        Err(error) => tracing::warn!(%error, "Cannot tell the owner about the safe mode"),
-    }
+    notices::send_to_owner(bus, "safe mode", message).await;
 }
 
 /// Notifies the person who asked for the restart.

@@ -8,15 +8,12 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 
 use crate::atomic_file;
-use crate::bus::outbox;
-use crate::people;
+use crate::bus::notices;
 use crate::replies;
 use crate::services::Services;
-use crate::store::Sync;
 use crate::workspace::merge::merge;
 use crate::workspace::template::files;
 use crate::workspace::{FileChange, Hash, Workspace, WorkspacePath};
@@ -181,19 +178,5 @@ fn read_record(home: &Path) -> TemplateRecord {
 async fn notify_owner(services: &Services, update: &TemplateUpdate, folder: &Path) -> bool {
     let message =
         replies::template_updated([&update.updated, &update.merged, &update.left], folder);
-    let bus = &services.bus;
-    let put_message = move |store: &Connection| match people::owner_place(store)? {
-        Some(owner) => outbox::put(store, &owner, None, &message).map(drop),
-        None => Ok(()),
-    };
-    match bus.store.write("template updated", Sync::Now, put_message).await {
-        Ok(()) => {
-            bus.outbox.notify();
-            true
-        }
-        Err(error) => {
-            tracing::warn!(%error, "Cannot tell the owner about the workspace's template");
-            false
-        }
-    }
+    notices::send_to_owner(&services.bus, "template updated", message).await
 }

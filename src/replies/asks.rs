@@ -2,7 +2,7 @@
 
 use std::fmt::{Display, Write as _};
 
-use super::visible::visible;
+use super::visible::{visible, visible_diff};
 use super::{NO_NAME, as_is, counted, fenced, shown_name};
 use crate::short_text::{clean_name, shortened};
 
@@ -76,7 +76,7 @@ impl ApprovalPrompt {
     /// All that the call does: its arguments, or the difference that it makes to a file.
     fn whole(&self) -> String {
         match &self.change {
-            Some(change) => visible(change),
+            Some(change) => call_change(change),
             None => call_arguments(&self.arguments),
         }
     }
@@ -210,6 +210,15 @@ pub fn not_done(task: Option<&str>, calls: &[(&str, &str)]) -> (String, Option<S
     (text, is_cut.then_some(whole))
 }
 
+/// Reports calls that a task did not make because nobody could be asked, and that cannot be read.
+pub fn not_done_unreadable(count: usize) -> String {
+    format!(
+        "I did not make {} that needed approval, because nobody was there to ask. My record of this is damaged, so I \
+         can't show it.",
+        counted(count as u64, "call")
+    )
+}
+
 /// Counts further calls that were not made.
 pub fn more_not_done(count: usize) -> String {
     format!("… and {count} more, which I don't show here.")
@@ -328,6 +337,11 @@ pub fn call_arguments(arguments: &str) -> String {
         Ok(arguments) => visible(&arguments.to_string()),
         Err(_) => visible(arguments),
     }
+}
+
+/// The change of a file that somebody decides about, as a unified diff.
+pub fn call_change(diff: &str) -> String {
+    visible_diff(diff)
 }
 
 /// A call that waits for approval.

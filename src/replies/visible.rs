@@ -39,6 +39,25 @@ pub(super) fn visible(text: &str) -> String {
     shown
 }
 
+/// A unified diff in the same form. Its blank lines are counted as well: a sign stands before each of them.
+pub(super) fn visible_diff(diff: &str) -> String {
+    let lines: Vec<&str> = diff.split('\n').collect();
+    let runs = lines.chunk_by(|line, next| {
+        blank_line_sign(line).is_some() && blank_line_sign(line) == blank_line_sign(next)
+    });
+    let written = runs.map(|run| match run.first().and_then(|line| blank_line_sign(line)) {
+        Some(sign) if run.len() > BREAKS_MAX => format!("{sign}⟨{} blank lines⟩", run.len()),
+        _ => run.join("\n"),
+    });
+    visible(&written.collect::<Vec<_>>().join("\n"))
+}
+
+/// Returns the sign before a blank line of a diff. None for other lines.
+fn blank_line_sign(line: &str) -> Option<char> {
+    let sign = line.chars().next().filter(|sign| ['+', '-', ' '].contains(sign))?;
+    line[1..].trim().is_empty().then_some(sign)
+}
+
 /// Adds white space as it is, or counted if it is long. Line breaks are always named: what follows them is a new line
 /// for whoever reads the text later, such as a shell.
 fn push_spaces(shown: &mut String, white: &str, units: usize) {

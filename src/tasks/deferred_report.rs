@@ -6,7 +6,7 @@ use rusqlite::Connection;
 
 use crate::bus::outbox;
 use crate::conversation::deferred::{
-    self, DeferredCall, DeferredId, LaterDecider, ReportTerms, UnreportedCall,
+    self, DeferredCall, DeferredId, LaterDecider, ReportTerms, UnreportedCall, UnreportedCalls,
 };
 use crate::replies;
 use crate::types::commands::CommandId;
@@ -27,28 +27,32 @@ pub struct DeferredReport {
     /// The whole calls, if the text has not all of them.
     file: Option<String>,
     shown: Vec<(DeferredId, DeferredCall)>,
-    /// Those that are only counted.
+    /// Those that are only counted, also because they cannot be read.
     more: Vec<DeferredId>,
 }
 
 impl DeferredReport {
     /// Makes the message about a turn. None if people know of all its calls.
     pub fn of(store: &Connection, turn: TurnId) -> rusqlite::Result<Option<Self>> {
-        let mut untold = deferred::unreported(store, turn)?;
-        let Some(ReportTerms { to, task }) = untold.first().map(|first| first.terms.clone()) else {
-            return Ok(None);
-        };
+        let UnreportedCalls { calls: mut untold, unreadable } = deferred::unreported(store, turn)?;
+        let terms = untold.first().map(|first| first.terms.clone());
+        let at_worst = || unreadable.first().map(|it| ReportTerms { to: it.1.clone(), task: None });
+        let Some(ReportTerms { to, task }) = terms.or_else(at_worst) else { return Ok(None) };
         let tainted = untold.iter().any(|it| it.call.tainted);
         let more = untold.split_off(untold.len().min(REPORTED_MAX));
-        let more: Vec<_> = more.into_iter().map(|it| it.id).collect();
+        let more = more.into_iter().map(|it| it.id);
+        let more: Vec<_> = more.chain(unreadable.into_iter().map(|(id, _)| id)).collect();
         let shown: Vec<_> =
             untold.into_iter().map(|UnreportedCall { id, call, .. }| (id, call)).collect();
         let calls: Vec<_> = shown
             .iter()
             .map(|(_, call)| (&*call.approved.tool, &*call.approved.arguments))
             .collect();
-        let (mut text, file) = replies::not_done(task.as_deref(), &calls);
-        if !more.is_empty() {
+        let (mut text, file) = match calls.is_empty() {
+            true => (replies::not_done_unreadable(more.len()), None),
+            false => replies::not_done(task.as_deref(), &calls),
+        };
+        if !calls.is_empty() && !more.is_empty() {
             text.push('\n');
             text.push_str(&replies::more_not_done(more.len()));
         }
@@ -93,6 +97,7 @@ fn bodies(text: &str, file: Option<String>, shown: &[(DeferredId, DeferredCall)]
         |(_, call): &&(DeferredId, DeferredCall)| call.decider != LaterDecider::Nobody;
     let calls: Vec<_> = shown.iter().filter(can_be_made).cloned().collect();
     let body = match calls.len() {
+        0 if shown.is_empty() => Body::Text(text.to_owned()),
         0 => Body::Text(replies::ask_for_it(text)),
         count => {
             let mut text = format!("{text}\n{}", replies::make_later(&numbers(&calls)));

@@ -5,10 +5,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{
-    CallPlace, Effect, SubagentTask, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec,
-    finish,
+    CallPlace, Effect, SubagentTask, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, finish,
 };
-use crate::people::Role;
 use crate::provider::ASK_QUESTION;
 
 const TASK_CHARS_MAX: usize = 8_000;
@@ -40,13 +38,10 @@ pub struct Spawn;
 #[async_trait]
 impl Tool for Spawn {
     type Args = Args;
-    const SPEC: ToolSpec = ToolSpec {
-        name: "spawn",
-        description: "Hand a longer task, told whole, to a subagent beside you; its result is sent here.",
-        role: Role::User,
-        kind: ToolKind::Queues,
-        retries: false,
-    };
+    const SPEC: ToolSpec = ToolSpec::queues(
+        "spawn",
+        "Hand a longer task, told whole, to a subagent beside you; its result is sent here.",
+    );
 
     fn check_args(&self, args: &Args, _: &CallPlace<'_>) -> Result<(), String> {
         task_text(args).map(drop)
@@ -62,13 +57,10 @@ pub struct SubagentTool;
 #[async_trait]
 impl Tool for SubagentTool {
     type Args = Args;
-    const SPEC: ToolSpec = ToolSpec {
-        name: SUBAGENT,
-        description: "Hand a task, told whole, to a subagent, and wait for its result.",
-        role: Role::User,
-        kind: ToolKind::Queues,
-        retries: false,
-    };
+    const SPEC: ToolSpec = ToolSpec::queues(
+        SUBAGENT,
+        "Hand a task, told whole, to a subagent, and wait for its result.",
+    );
 
     fn check_args(&self, args: &Args, _: &CallPlace<'_>) -> Result<(), String> {
         task_text(args).map(drop)

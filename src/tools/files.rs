@@ -11,12 +11,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{
-    CallPlace, RESULT_CHARS_MAX, Reach, Tool, ToolContext, ToolError, ToolKind, ToolOutput,
-    ToolReader, ToolSpec,
+    CallPlace, RESULT_CHARS_MAX, Reach, Tool, ToolContext, ToolError, ToolOutput, ToolReader,
+    ToolSpec,
 };
 use crate::documents::has_document_ending;
 use crate::memory::is_memory;
-use crate::people::Role;
 use crate::types::message::Address;
 use crate::types::source::Source;
 use crate::workspace::{
@@ -53,13 +52,8 @@ impl ReadFileArgs {
 #[async_trait]
 impl Tool for ReadFile {
     type Args = ReadFileArgs;
-    const SPEC: ToolSpec = ToolSpec {
-        name: "read_file",
-        description: "Read a text file, a long one page by page.",
-        role: Role::User,
-        kind: ToolKind::Reads,
-        retries: true,
-    };
+    const SPEC: ToolSpec =
+        ToolSpec::reads("read_file", "Read a text file, a long one page by page.");
 
     fn check_args(&self, args: &ReadFileArgs, place: &CallPlace<'_>) -> Result<(), String> {
         check_read(&args.path, place)
@@ -88,13 +82,10 @@ pub struct WriteFileArgs {
 #[async_trait]
 impl Tool for WriteFile {
     type Args = WriteFileArgs;
-    const SPEC: ToolSpec = ToolSpec {
-        name: "write_file",
-        description: "Make a file, or replace all of it; edit_file changes a part.",
-        role: Role::User,
-        kind: ToolKind::Writes,
-        retries: false,
-    };
+    const SPEC: ToolSpec = ToolSpec::writes(
+        "write_file",
+        "Make a file, or replace all of it; edit_file changes a part.",
+    );
 
     fn reach(args: &WriteFileArgs, _: &Address) -> Reach {
         reach_of(&args.path)
@@ -135,13 +126,7 @@ pub struct EditFileArgs {
 #[async_trait]
 impl Tool for EditFile {
     type Args = EditFileArgs;
-    const SPEC: ToolSpec = ToolSpec {
-        name: "edit_file",
-        description: "Replace a piece of text in a file.",
-        role: Role::User,
-        kind: ToolKind::Writes,
-        retries: false,
-    };
+    const SPEC: ToolSpec = ToolSpec::writes("edit_file", "Replace a piece of text in a file.");
 
     fn reach(args: &EditFileArgs, _: &Address) -> Reach {
         reach_of(&args.path)
@@ -177,13 +162,8 @@ pub struct AppendFileArgs {
 #[async_trait]
 impl Tool for AppendFile {
     type Args = AppendFileArgs;
-    const SPEC: ToolSpec = ToolSpec {
-        name: "append_file",
-        description: "Add text at the end of a file, or make it.",
-        role: Role::User,
-        kind: ToolKind::Writes,
-        retries: false,
-    };
+    const SPEC: ToolSpec =
+        ToolSpec::writes("append_file", "Add text at the end of a file, or make it.");
 
     fn reach(args: &AppendFileArgs, _: &Address) -> Reach {
         reach_of(&args.path)
@@ -231,13 +211,7 @@ pub struct ListFilesArgs {
 #[async_trait]
 impl Tool for ListFiles {
     type Args = ListFilesArgs;
-    const SPEC: ToolSpec = ToolSpec {
-        name: "list_files",
-        description: "List files and folders.",
-        role: Role::User,
-        kind: ToolKind::Reads,
-        retries: true,
-    };
+    const SPEC: ToolSpec = ToolSpec::reads("list_files", "List files and folders.");
 
     fn check_args(&self, args: &ListFilesArgs, place: &CallPlace<'_>) -> Result<(), String> {
         match listed_path(&args.path)? {

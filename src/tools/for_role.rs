@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::{AnyTool, CallPlace, Reach, ToolContext, ToolError, ToolOutput, ToolTerms};
+use super::{AnyTool, CallPlace, CallTerms, ToolContext, ToolError, ToolOutput, ToolTerms};
 use crate::people::Role;
 use crate::provider::ToolSchema;
 use crate::types::message::Address;
@@ -24,12 +24,8 @@ impl<T: AnyTool> AnyTool for ForRole<T> {
         self.1.check(arguments, place)
     }
 
-    fn reach(&self, arguments: &str, here: &Address) -> Reach {
-        self.1.reach(arguments, here)
-    }
-
-    fn stands_for(&self, arguments: &str) -> Option<&'static str> {
-        self.1.stands_for(arguments)
+    fn call_terms(&self, arguments: &str, here: &Address) -> CallTerms {
+        self.1.call_terms(arguments, here)
     }
 
     async fn call_json(&self, arguments: &str, cx: &ToolContext) -> Result<ToolOutput, ToolError> {

@@ -14,10 +14,9 @@ use super::files::{
     explained, format_size, listed_path, reach_of, read,
 };
 use super::{
-    CallPlace, Reach, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolReader, ToolSpec, cut,
+    CallPlace, Reach, Tool, ToolContext, ToolError, ToolOutput, ToolReader, ToolSpec, cut,
 };
 use crate::memory::is_memory;
-use crate::people::Role;
 use crate::short_text::escaped_path;
 use crate::types::message::Address;
 use crate::types::source::{self, Source};
@@ -46,13 +45,8 @@ pub struct ListMarkdownArgs {
 #[async_trait]
 impl Tool for ListMarkdown {
     type Args = ListMarkdownArgs;
-    const SPEC: ToolSpec = ToolSpec {
-        name: "list_markdown",
-        description: "List Markdown files with their headings.",
-        role: Role::User,
-        kind: ToolKind::Reads,
-        retries: true,
-    };
+    const SPEC: ToolSpec =
+        ToolSpec::reads("list_markdown", "List Markdown files with their headings.");
 
     fn check_args(&self, args: &ListMarkdownArgs, place: &CallPlace<'_>) -> Result<(), String> {
         match listed_path(&args.path)? {
@@ -86,13 +80,8 @@ pub struct ReadMarkdownArgs {
 #[async_trait]
 impl Tool for ReadMarkdown {
     type Args = ReadMarkdownArgs;
-    const SPEC: ToolSpec = ToolSpec {
-        name: "read_markdown",
-        description: "Read a Markdown file, or one section.",
-        role: Role::User,
-        kind: ToolKind::Reads,
-        retries: true,
-    };
+    const SPEC: ToolSpec =
+        ToolSpec::reads("read_markdown", "Read a Markdown file, or one section.");
 
     fn check_args(&self, args: &ReadMarkdownArgs, place: &CallPlace<'_>) -> Result<(), String> {
         check_read(&args.path, place)
@@ -127,13 +116,10 @@ pub struct WriteMarkdownSectionArgs {
 #[async_trait]
 impl Tool for WriteMarkdownSection {
     type Args = WriteMarkdownSectionArgs;
-    const SPEC: ToolSpec = ToolSpec {
-        name: "write_markdown_section",
-        description: "Replace the text below a heading, or add a section.",
-        role: Role::User,
-        kind: ToolKind::Writes,
-        retries: false,
-    };
+    const SPEC: ToolSpec = ToolSpec::writes(
+        "write_markdown_section",
+        "Replace the text below a heading, or add a section.",
+    );
 
     fn reach(args: &WriteMarkdownSectionArgs, _: &Address) -> Reach {
         reach_of(&args.path)
@@ -178,13 +164,8 @@ pub struct CreateMarkdownFileArgs {
 #[async_trait]
 impl Tool for CreateMarkdownFile {
     type Args = CreateMarkdownFileArgs;
-    const SPEC: ToolSpec = ToolSpec {
-        name: "create_markdown_file",
-        description: "Make a Markdown file that is not there yet.",
-        role: Role::User,
-        kind: ToolKind::Writes,
-        retries: false,
-    };
+    const SPEC: ToolSpec =
+        ToolSpec::writes("create_markdown_file", "Make a Markdown file that is not there yet.");
 
     fn reach(args: &CreateMarkdownFileArgs, _: &Address) -> Reach {
         reach_of(&args.path)

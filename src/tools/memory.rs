@@ -5,9 +5,8 @@ use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{CallPlace, Reach, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec};
+use super::{CallPlace, Reach, Tool, ToolContext, ToolError, ToolOutput, ToolSpec};
 use crate::memory::{memory_path, notes_path};
-use crate::people::Role;
 use crate::short_text;
 use crate::types::message::Address;
 use crate::workspace::snapshot::FILE_CHARS_MAX;
@@ -34,13 +33,10 @@ pub struct RememberArgs {
 #[async_trait]
 impl Tool for Remember {
     type Args = RememberArgs;
-    const SPEC: ToolSpec = ToolSpec {
-        name: REMEMBER,
-        description: "Keep a lasting fact or wish in MEMORY.md, which you always see.",
-        role: Role::User,
-        kind: ToolKind::Writes,
-        retries: false,
-    };
+    const SPEC: ToolSpec = ToolSpec::writes(
+        REMEMBER,
+        "Keep a lasting fact or wish in MEMORY.md, which you always see.",
+    );
 
     fn reach(_: &RememberArgs, _: &Address) -> Reach {
         Reach::Memory
@@ -73,13 +69,10 @@ pub struct NoteArgs {
 #[async_trait]
 impl Tool for NoteTool {
     type Args = NoteArgs;
-    const SPEC: ToolSpec = ToolSpec {
-        name: NOTE,
-        description: "Add what happened to today's notes; you see those of the last days.",
-        role: Role::User,
-        kind: ToolKind::Writes,
-        retries: false,
-    };
+    const SPEC: ToolSpec = ToolSpec::writes(
+        NOTE,
+        "Add what happened to today's notes; you see those of the last days.",
+    );
 
     fn reach(_: &NoteArgs, _: &Address) -> Reach {
         Reach::Memory

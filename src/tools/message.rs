@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{
-    CallPlace, Effect, Reach, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolReader,
-    ToolSpec, without_nulls,
+    CallPlace, Effect, Reach, Tool, ToolContext, ToolError, ToolOutput, ToolReader, ToolSpec,
+    without_nulls,
 };
 use crate::channels::chunking::kind_of;
 use crate::people::Role;
@@ -56,14 +56,11 @@ pub struct Args {
 #[async_trait]
 impl Tool for SendMessage {
     type Args = Args;
-    const SPEC: ToolSpec = ToolSpec {
-        name: NAME,
-        description: "Send a message besides your answer: elsewhere, here while you go on, or with files or \
-                      buttons. Your answer itself needs no tool.",
-        role: Role::User,
-        kind: ToolKind::Queues,
-        retries: false,
-    };
+    const SPEC: ToolSpec = ToolSpec::queues(
+        NAME,
+        "Send a message besides your answer: elsewhere, here while you go on, or with files or \
+         buttons. Your answer itself needs no tool.",
+    );
 
     fn reach(args: &Args, here: &Address) -> Reach {
         match args.to.trim() {

@@ -5,8 +5,7 @@ use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{CallPlace, Effect, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec};
-use crate::people::Role;
+use super::{CallPlace, Effect, Tool, ToolContext, ToolError, ToolOutput, ToolSpec};
 use crate::short_text::one_line;
 use crate::types::session::{Plan, PlanItem};
 
@@ -25,13 +24,10 @@ pub struct Args {
 #[async_trait]
 impl Tool for KeepPlan {
     type Args = Args;
-    const SPEC: ToolSpec = ToolSpec {
-        name: "plan",
-        description: "Keep your whole plan for a task of several steps; no items drop it.",
-        role: Role::User,
-        kind: ToolKind::Queues,
-        retries: false,
-    };
+    const SPEC: ToolSpec = ToolSpec::queues(
+        "plan",
+        "Keep your whole plan for a task of several steps; no items drop it.",
+    );
 
     fn check_args(&self, args: &Args, _: &CallPlace<'_>) -> Result<(), String> {
         if args.items.len() > ITEMS_MAX {

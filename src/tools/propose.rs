@@ -4,11 +4,8 @@ use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{
-    CallPlace, Effect, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec, cut, tell,
-};
+use super::{CallPlace, Effect, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, cut, tell};
 use crate::conversation::proposals::{self, NewProposal, Proposal, ProposalChange, ProposalState};
-use crate::people::Role;
 use crate::short_text::one_line;
 use crate::types::source::{self, Source};
 
@@ -27,13 +24,10 @@ pub struct ProposeArgs {
 #[async_trait]
 impl Tool for Propose {
     type Args = ProposeArgs;
-    const SPEC: ToolSpec = ToolSpec {
-        name: "propose",
-        description: "Suggest something instead of doing it; the person answers yes or no.",
-        role: Role::User,
-        kind: ToolKind::Queues,
-        retries: false,
-    };
+    const SPEC: ToolSpec = ToolSpec::queues(
+        "propose",
+        "Suggest something instead of doing it; the person answers yes or no.",
+    );
 
     fn check_args(&self, args: &ProposeArgs, _: &CallPlace<'_>) -> Result<(), String> {
         proposed_title(&args.title)?;
@@ -80,13 +74,8 @@ impl UpdateArgs {
 #[async_trait]
 impl Tool for UpdateProposal {
     type Args = UpdateArgs;
-    const SPEC: ToolSpec = ToolSpec {
-        name: "update_proposal",
-        description: "Change a proposal, or note what became of it.",
-        role: Role::User,
-        kind: ToolKind::Queues,
-        retries: false,
-    };
+    const SPEC: ToolSpec =
+        ToolSpec::queues("update_proposal", "Change a proposal, or note what became of it.");
 
     fn check_args(&self, args: &UpdateArgs, _: &CallPlace<'_>) -> Result<(), String> {
         let (title, body) = args.texts()?;
@@ -128,13 +117,7 @@ pub struct ListProposalsArgs {}
 #[async_trait]
 impl Tool for ListProposals {
     type Args = ListProposalsArgs;
-    const SPEC: ToolSpec = ToolSpec {
-        name: "list_proposals",
-        description: "List your proposals here.",
-        role: Role::User,
-        kind: ToolKind::Reads,
-        retries: true,
-    };
+    const SPEC: ToolSpec = ToolSpec::reads("list_proposals", "List your proposals here.");
 
     async fn call(&self, _: ListProposalsArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let session = cx.session;

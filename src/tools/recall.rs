@@ -9,12 +9,11 @@ use rusqlite::Connection;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{CallPlace, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec, cut, tell};
+use super::{CallPlace, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, cut, tell};
 use crate::conversation::delivered::{self, OpenedResult, RESULT};
 use crate::conversation::transcript;
 use crate::memory::recall::common::CommonTerms;
 use crate::memory::recall::words;
-use crate::people::Role;
 use crate::short_text::escaped_path;
 use crate::types::message::ChatKind;
 use crate::types::session::TurnId;
@@ -48,13 +47,8 @@ pub struct SearchArgs {
 #[async_trait]
 impl Tool for MemorySearch {
     type Args = SearchArgs;
-    const SPEC: ToolSpec = ToolSpec {
-        name: "memory_search",
-        description: "Search memory, files and all that was said before.",
-        role: Role::User,
-        kind: ToolKind::Reads,
-        retries: true,
-    };
+    const SPEC: ToolSpec =
+        ToolSpec::reads("memory_search", "Search memory, files and all that was said before.");
 
     fn check_args(&self, args: &SearchArgs, place: &CallPlace<'_>) -> Result<(), String> {
         let opens_result =

@@ -4,14 +4,13 @@ use async_trait::async_trait;
 use chrono::Utc;
 
 use super::{
-    AnyTool, CallPlace, Effect, Reach, Tool, ToolContext, ToolError, ToolKind, ToolOutput,
+    AnyTool, CallPlace, CallTerms, Effect, Reach, Tool, ToolContext, ToolError, ToolOutput,
     ToolSpec, ToolTerms, shell,
 };
-use crate::people::Role;
 use crate::provider::{ASK_QUESTION, ToolSchema};
-use crate::tasks::schedule::{JobRequest, JobRequester, JobScope};
+use crate::tasks::schedule::{JobRequest, JobRequester};
 use crate::types::job_verb::JobVerb;
-use crate::types::message::{Address, ChatKind, Sender};
+use crate::types::message::{Address, Sender};
 
 /// The name of the tool.
 pub const SCHEDULE: &str = "schedule";
@@ -29,13 +28,7 @@ pub(super) struct Schedule;
 #[async_trait]
 impl Tool for Schedule {
     type Args = JobRequest;
-    const SPEC: ToolSpec = ToolSpec {
-        name: SCHEDULE,
-        description: "Do something later or regularly.",
-        role: Role::User,
-        kind: ToolKind::Queues,
-        retries: false,
-    };
+    const SPEC: ToolSpec = ToolSpec::queues(SCHEDULE, "Do something later or regularly.");
 
     /// Nobody watches scheduled work when it runs.
     fn reach(args: &JobRequest, _: &Address) -> Reach {
@@ -72,24 +65,17 @@ impl Tool for Schedule {
     }
 
     async fn call(&self, args: JobRequest, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
-        let asker = JobRequester {
+        let requester = JobRequester {
             to: cx.address.clone(),
             known_on: cx.address.channel.clone(),
             chat_kind: cx.chat_kind,
             sender: cx.who.clone(),
             tainted: cx.tainted,
         };
-        let whose = match (cx.role, cx.chat_kind) {
-            (Role::Owner, ChatKind::Private) => JobScope::All,
-            (_, ChatKind::Private) => JobScope::Of(asker.known_on.clone(), asker.sender.id.clone()),
-            (_, ChatKind::Group) => {
-                let at = cx.address.clone();
-                JobScope::OfAt(asker.known_on.clone(), asker.sender.id.clone(), at)
-            }
-        };
-        let order =
-            args.read(asker, Utc::now(), cx.now.timezone()).map_err(ToolError::TellModel)?;
-        let effect = Effect::Schedule { whose, order, zone: cx.now.timezone(), in_words_of: None };
+        let (role, zone) = (cx.role, cx.now.timezone());
+        let order = args.read(requester.clone(), Utc::now(), zone).map_err(ToolError::TellModel)?;
+        let requester = Box::new(requester);
+        let effect = Effect::Schedule { requester, role, order, zone, in_words_of: None };
         Ok(ToolOutput::effect("", effect))
     }
 }
@@ -106,7 +92,7 @@ impl AnyTool for LimitedSchedule {
     }
 
     fn schema(&self) -> ToolSchema {
-        let mut schema = AnyTool::schema(&Schedule);
+        let mut schema = Schedule.schema();
         let properties = &mut schema.parameters["properties"];
         let hidden: &[&str] = match self.offers_commands {
             true => &["network"],
@@ -124,23 +110,11 @@ impl AnyTool for LimitedSchedule {
     }
 
     fn check(&self, arguments: &str, place: &CallPlace<'_>) -> Result<(), String> {
-        AnyTool::check(&Schedule, arguments, place)
+        Schedule.check(arguments, place)
     }
 
-    fn reach(&self, arguments: &str, here: &Address) -> Reach {
-        AnyTool::reach(&Schedule, arguments, here)
-    }
-
-    fn stands_for(&self, arguments: &str) -> Option<&'static str> {
-        AnyTool::stands_for(&Schedule, arguments)
-    }
-
-    fn kept_text(&self, arguments: &str) -> Option<String> {
-        AnyTool::kept_text(&Schedule, arguments)
-    }
-
-    fn kept_time(&self, arguments: &str) -> Option<String> {
-        AnyTool::kept_time(&Schedule, arguments)
+    fn call_terms(&self, arguments: &str, here: &Address) -> CallTerms {
+        Schedule.call_terms(arguments, here)
     }
 
     async fn call_json(&self, arguments: &str, cx: &ToolContext) -> Result<ToolOutput, ToolError> {

@@ -5,8 +5,7 @@ use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec};
-use crate::people::Role;
+use super::{Tool, ToolContext, ToolError, ToolOutput, ToolSpec};
 use crate::workspace::skills;
 
 pub struct ReadSkill;
@@ -20,13 +19,7 @@ pub struct ReadSkillArgs {
 #[async_trait]
 impl Tool for ReadSkill {
     type Args = ReadSkillArgs;
-    const SPEC: ToolSpec = ToolSpec {
-        name: "read_skill",
-        description: "Read a skill by its name.",
-        role: Role::User,
-        kind: ToolKind::Reads,
-        retries: true,
-    };
+    const SPEC: ToolSpec = ToolSpec::reads("read_skill", "Read a skill by its name.");
 
     async fn call(&self, args: ReadSkillArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let read = cx.workspace.off_thread(move |workspace| {

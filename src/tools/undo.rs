@@ -7,9 +7,8 @@ use chrono_tz::Tz;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Reach, Tool, ToolChange, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec, cut};
+use super::{Reach, Tool, ToolChange, ToolContext, ToolError, ToolOutput, ToolSpec, cut};
 use crate::conversation::actions::{self, Action, ActionScope, UNDO};
-use crate::people::Role;
 use crate::replies;
 use crate::short_text::shortened;
 use crate::types::message::Address;
@@ -36,13 +35,8 @@ pub struct ListActionsArgs {
 #[async_trait]
 impl Tool for ListActions {
     type Args = ListActionsArgs;
-    const SPEC: ToolSpec = ToolSpec {
-        name: "list_actions",
-        description: "List the latest tool calls here, with numbers for undo.",
-        role: Role::User,
-        kind: ToolKind::Reads,
-        retries: true,
-    };
+    const SPEC: ToolSpec =
+        ToolSpec::reads("list_actions", "List the latest tool calls here, with numbers for undo.");
 
     async fn call(&self, args: ListActionsArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let scope = scope(cx).within(Some(cx.session));
@@ -76,13 +70,7 @@ pub struct UndoArgs {
 #[async_trait]
 impl Tool for Undo {
     type Args = UndoArgs;
-    const SPEC: ToolSpec = ToolSpec {
-        name: UNDO,
-        description: "Undo a change of a file that a tool has made.",
-        role: Role::User,
-        kind: ToolKind::Writes,
-        retries: false,
-    };
+    const SPEC: ToolSpec = ToolSpec::writes(UNDO, "Undo a change of a file that a tool has made.");
 
     /// The change is not looked up yet: it counts as one of a file of the workspace.
     fn reach(_: &UndoArgs, _: &Address) -> Reach {

@@ -53,7 +53,8 @@ pub(crate) fn give_up(store: &Connection, turn: TurnId, task: &Origin) -> rusqli
     transcript::end_turn(store, turn, TurnOutcome::Failed)?;
     journal::settle_turn(store, turn, InboundOutcome::Refused)?;
     let message = task.task().map(|task| behaviour_of(task.kind).interrupted_text());
-    end(store, task, &TaskEnd::by_program(TaskOutcome::Interrupted, Some(turn), message))
+    let ours = TaskEnd::by_program(TaskOutcome::Interrupted, Some(turn), message);
+    end(store, task, &TaskEnd { is_quiet: holds, ..ours })
 }
 
 /// Ends a task that failed before it had a turn.

@@ -6,15 +6,12 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use futures_util::FutureExt;
-use rusqlite::Connection;
 use tokio::time::timeout;
 
 use crate::memory;
-use crate::people::persons::PersonAccount;
 use crate::replies;
 use crate::services::Services;
-use crate::store::StoreError;
-use crate::tasks::schedule::{JobOperation, JobScope};
+use crate::tasks::schedule::JobOperation;
 use crate::tools::{
     AnyTool, Effect, ToolChange, ToolContext, ToolError, ToolKind, ToolOutput, ToolTerms,
 };
@@ -114,7 +111,7 @@ pub(crate) async fn run(
         }
     };
     if let Ok(ToolOutput::Change(change)) = &called {
-        let reach = tool.reach(&call.arguments, &cx.address).within(cx.chat_kind);
+        let reach = tool.call_terms(&call.arguments, &cx.address).reach.within(cx.chat_kind);
         if let Some(reason) = detour::refuse_wider_reach(turns, cx, reach, &change.file.path).await
         {
             return refuse(&turns.services, turn, call, reason).await;
@@ -143,9 +140,6 @@ async fn carry_out(
         ToolOutput::Change(change) => return make_change(turns, calling, began, change).await,
         ToolOutput::Effects { for_model, mut effects } => {
             effects.iter_mut().for_each(|effect| mark_own_words(calling, effect));
-            for effect in &mut effects {
-                hide_others_jobs(turns, calling, effect).await?;
-            }
             if let Some(reason) = refused_effects(turns, calling, &effects).await? {
                 return refuse(&turns.services, turn, call, reason).await;
             }
@@ -198,24 +192,6 @@ fn mark_own_words(calling: &CallContext<'_>, effect: &mut Effect) {
         definition.tainted = false;
         *in_words_of = Some(calling.person.id.clone());
     }
-}
-
-/// Hides the private jobs of others from the model of the owner, who may see when they run.
-async fn hide_others_jobs(
-    turns: &TurnServices,
-    calling: &CallContext<'_>,
-    effect: &mut Effect,
-) -> Result<(), StoreError> {
-    if let Effect::Schedule { whose: whose @ JobScope::All, .. } = effect {
-        let people = turns.services.bus.people.clone();
-        let reader = PersonAccount {
-            channel: calling.at.channel.clone(),
-            sender: calling.person.id.clone(),
-        };
-        let scope = move |store: &Connection| JobScope::of_owner(store, &people, &reader);
-        *whose = turns.services.bus.store.read(scope).await?;
-    }
-    Ok(())
 }
 
 /// Returns an explanation for the model if the effects are not allowed now or for this person.
@@ -423,7 +399,7 @@ async fn end(
     let outcome = without_secrets(services, call_end.outcome);
     let call_end = CallEnd { outcome, ..call_end };
     let queues = !call_end.effects.is_empty();
-    let (outcome, sources) = commits::end_call(&services.bus.store, turn, call_end).await?;
+    let (outcome, sources) = commits::end_call(&services.bus, turn, call_end).await?;
     if queues {
         services.bus.outbox.notify();
         services.bus.inbox.notify();

@@ -273,13 +273,24 @@ pub(crate) async fn apply_command(
     control: &WaitingMessage,
     change: impl FnOnce(&Connection) -> rusqlite::Result<String> + Send + 'static,
 ) -> Result<(), StoreError> {
-    let (row, inbound) = (control.id, control.inbound.clone());
+    let control = control.clone();
     let handle = move |store: &Connection| {
-        if journal::settle(store, row, InboundOutcome::Handled)? {
-            let reply = change(store)?;
-            outbox::put_urgent(store, &inbound.from, inbound.id.as_ref(), &reply)?;
-        }
-        Ok(())
+        settle_command(store, &control, InboundOutcome::Handled, || change(store)).map(drop)
     };
     store.write("command", Sync::Now, handle).await
+}
+
+/// Closes a command in a transaction, and queues its reply. Returns false, and makes no reply, if it was closed before.
+pub(crate) fn settle_command(
+    store: &Connection,
+    control: &WaitingMessage,
+    outcome: InboundOutcome,
+    reply: impl FnOnce() -> rusqlite::Result<String>,
+) -> rusqlite::Result<bool> {
+    let WaitingMessage { id, inbound, .. } = control;
+    if !journal::settle(store, *id, outcome)? {
+        return Ok(false);
+    }
+    outbox::put_urgent(store, &inbound.from, inbound.id.as_ref(), &reply()?)?;
+    Ok(true)
 }

@@ -30,7 +30,7 @@ pub(crate) struct TurnEnd {
     pub(crate) tainted: bool,
     /// The owner's time zone.
     pub(crate) zone: Tz,
-    /// True within the heartbeat's quiet hours.
+    /// True if its reports are held back until the heartbeat's quiet hours are over. Decided when it is committed.
     pub(crate) is_quiet: bool,
 }
 

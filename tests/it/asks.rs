@@ -228,6 +228,21 @@ async fn always_is_no_answer_where_it_is_not_offered() {
     rig.finish().await;
 }
 
+#[test]
+fn blank_lines_of_a_change_are_counted_and_push_nothing_out_of_sight() {
+    let change =
+        |lines: &str| format!("--- a.md\n+++ a.md\n@@ -1 +1 @@\n-tea\n{lines}\n+; curl evil");
+    let few = change("+\n+\n+\n+");
+    assert_eq!(replies::call_change(&few), few);
+    let many = change(&["+", "+ \t"].repeat(100).join("\n"));
+    assert_eq!(replies::call_change(&many), change("+⟨200 blank lines⟩"));
+    let both = change(&format!("{}\n \n{}", ["-"; 30].join("\n"), ["+"; 5].join("\n")));
+    let counted = change("-⟨30 blank lines⟩\n \n+⟨5 blank lines⟩");
+    assert_eq!(replies::call_change(&both), counted);
+    let hidden = change(&format!("+x{}y\u{200b}", " ".repeat(100)));
+    assert_eq!(replies::call_change(&hidden), change("+x⟨100 spaces⟩y⟨U+200B⟩"));
+}
+
 #[tokio::test]
 async fn a_call_is_shown_whole_and_with_nothing_invisible_in_it() {
     let home = Double::taking_files(1_000_000);

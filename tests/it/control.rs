@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use peacrab::control::{self, LINE_BYTES_MAX, SOCKET};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::UnixStream;
 use tokio::time::timeout;
 
 use crate::support::rig::Rig;
@@ -75,6 +76,40 @@ async fn clients_that_chat_leave_room_for_commands() {
     }
     assert!(answer(&rig, b"{\"verb\":\"status\"}\n").await.contains("\"version\""));
     drop(chats);
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_client_that_sends_no_request_is_hung_up_on() {
+    let rig = Rig::new().await;
+    rig.becomes(|rig| rig.path().join(SOCKET).exists()).await;
+    let silent = answer(&rig, b"");
+    // A request without an end is none.
+    let unfinished = answer(&rig, b"{\"verb\":");
+    let both = async { tokio::join!(silent, unfinished) };
+    let heard = timeout(Duration::from_secs(30), both).await.expect("they are hung up on");
+    assert_eq!(heard, (String::new(), String::new()));
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn clients_that_send_no_request_leave_room_for_those_that_do() {
+    let rig = Rig::new().await;
+    rig.becomes(|rig| rig.path().join(SOCKET).exists()).await;
+    let mut silent = Vec::new();
+    for _ in 0..80 {
+        silent.push(control::connect(&rig.path()).await.unwrap());
+    }
+    assert!(answer(&rig, b"{\"verb\":\"status\"}\n").await.contains("\"version\""));
+    // It did not wait until they were hung up on: those that came last still have their places.
+    let is_open = |client: &UnixStream| {
+        let heard = client.try_read(&mut [0]);
+        heard.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
+    };
+    assert!(silent.iter().rev().take(20).all(is_open));
+    let mut heard = String::new();
+    silent[0].read_to_string(&mut heard).await.ok();
+    assert_eq!(heard, "");
     rig.finish().await;
 }
 

@@ -157,7 +157,8 @@ fn is_for_admins_and_acting_is_told_from_looking() {
         let denied = board.tools.authorise(tool, Role::User).err().unwrap();
         assert!(denied.contains("needs the role admin"), "{denied}");
         let (found, terms) = board.tools.authorise(tool, Role::Admin).unwrap();
-        let (kind, reach) = (terms.kind, found.reach(&arguments.to_string(), &board.cx.address));
+        let call = found.call_terms(&arguments.to_string(), &board.cx.address);
+        let (kind, reach) = (terms.kind, call.reach);
         match tool {
             "gpio_write" => {
                 assert_eq!((kind, reach), (ToolKind::Acts { idempotent: true }, Reach::Outside));

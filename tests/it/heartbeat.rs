@@ -424,10 +424,15 @@ async fn what_it_changed_can_be_undone_by_its_owner() {
 
 /// Quiet hours from 40 minutes after the beginning until 200.
 async fn quiet_soon() -> Scene {
+    quiet(40, 200, Parts::default()).await
+}
+
+/// Quiet hours between so many minutes after the beginning.
+async fn quiet(from: i64, until: i64, parts: Parts) -> Scene {
     let begun = Utc::now();
     let clock = |minutes: i64| (begun + Duration::minutes(minutes)).format("%H:%M").to_string();
-    let quiet: QuietHours = format!("{}-{}", clock(40), clock(200)).parse().unwrap();
-    Scene::of(Config { quiet: Some(quiet), ..Config::default() }, Parts::default()).await
+    let quiet: QuietHours = format!("{}-{}", clock(from), clock(until)).parse().unwrap();
+    Scene::of(Config { quiet: Some(quiet), ..Config::default() }, parts).await
 }
 
 #[tokio::test]

@@ -18,6 +18,12 @@ proptest! {
     }
 
     #[test]
+    fn blank_lines_are_no_changes_to_count(blank in 1..50_usize) {
+        let now = format!("- a\n{}- b\n", "\n".repeat(blank));
+        prop_assert_eq!(changes("- a\n", &now).as_deref(), Some("- added: b"));
+    }
+
+    #[test]
     fn tells_of_each_line_that_came(told in "([a-z]{1,9}\n){0,5}", line in "[A-Z]{1,9}") {
         let telling = changes(&told, &format!("{told}- {line}\n"));
         prop_assert_eq!(telling, Some(format!("- added: {line}")));

@@ -291,14 +291,15 @@ async fn what_strangers_wrote_is_marked_and_running_it_is_far_reaching() {
         let (tool, _) = desk.tools.authorise("exec", Role::Owner).unwrap();
         let call = json!({"command": command, "network": network}).to_string();
         let access = if network { CommandAccess::Network } else { CommandAccess::Workspace };
-        assert_eq!(tool.reach(&call, &desk.cx.address), Reach::Command(access));
+        assert_eq!(tool.call_terms(&call, &desk.cx.address).reach, Reach::Command(access));
         let output = tool.call_json(&call, &desk.cx).await.unwrap();
         assert_eq!(is_untrusted(&output, &desk.cx), foreign, "{command}");
     }
     let (process, _) = usual.tools.authorise("process", Role::Owner).unwrap();
     for (action, reach) in [("list", Reach::Here), ("kill", Reach::Here), ("write", Reach::Outside)]
     {
-        assert_eq!(process.reach(&json!({"action": action}).to_string(), &usual.cx.address), reach);
+        let call = json!({"action": action}).to_string();
+        assert_eq!(process.call_terms(&call, &usual.cx.address).reach, reach);
     }
 }
 

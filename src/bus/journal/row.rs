@@ -4,6 +4,7 @@ use chrono::{DateTime, Utc};
 use rusqlite::Row;
 
 use super::origins::read_origin_at;
+use crate::people::persons::PersonAccount;
 use crate::store::{Json, Time, integer_columns, text_columns};
 use crate::types::message::{Inbound, Sender};
 use crate::types::origin::Origin;
@@ -43,6 +44,12 @@ pub struct WaitingMessage {
 impl WaitingMessage {
     pub fn sender(&self) -> &Sender {
         self.inbound.cause.sender()
+    }
+
+    /// Returns the account of the sender on the channel of the message.
+    pub fn account(&self) -> PersonAccount {
+        let channel = self.inbound.from.channel.clone();
+        PersonAccount { channel, sender: self.sender().id.clone() }
     }
 }
 

@@ -207,7 +207,7 @@ fn waiting_call(call: &AskedCall) -> Value {
         "arguments": replies::call_arguments(&call.arguments),
         "for": made_for.map(|(channel, sender, _)| format!("{sender} on {channel}")),
         "why": shown.map(|shown| replies::call_arguments(&shown.why)),
-        "change": change.map(replies::call_arguments),
+        "change": change.map(replies::call_change),
         "tells": shown.and_then(|shown| shown.tells.as_deref()).map(replies::call_arguments),
     })
 }

@@ -13,7 +13,7 @@ use crate::conversation::task_sessions::{self, SessionTerms};
 use crate::conversation::{deferred, sessions};
 use crate::people;
 use crate::replies;
-use crate::store::Time;
+use crate::store::{Json, LenientJson, Time};
 use crate::tasks::assignment::{self, Assignment};
 use crate::tasks::deferred_report;
 use crate::tasks::heartbeat::context::{REPEAT_AFTER, line, sent_since};
@@ -49,12 +49,15 @@ struct HeartbeatRunDetails {
     chat_kind: ChatKind,
     /// True if somebody requested it, and gets an answer even if there is nothing to report.
     asked: bool,
+    /// The message about its failure, if that is held back for quiet hours.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failure: Option<String>,
 }
 
 impl Default for HeartbeatRunDetails {
     fn default() -> Self {
         // No channel has this name. A chat of unknown kind is treated as a group, so that nothing private is sent.
-        Self { known_on: "".into(), chat_kind: ChatKind::Group, asked: false }
+        Self { known_on: "".into(), chat_kind: ChatKind::Group, asked: false, failure: None }
     }
 }
 
@@ -112,7 +115,8 @@ pub(super) fn begin(
     let terms = SessionTerms { known_on, chat_kind, settings };
     let id = HeartbeatRunId(table::next_number(store, TaskKind::Heartbeat)?);
     let session = Some(task_sessions::open(store, id.task(), &terms, &to)?);
-    let details = HeartbeatRunDetails { known_on: terms.known_on.clone(), chat_kind, asked };
+    let known_on = terms.known_on.clone();
+    let details = HeartbeatRunDetails { known_on, chat_kind, asked, failure: None };
     let new = NewTask { number: id.0, due: None, session, to: &to, begun: now, details };
     let Some(task) = table::begin(store, &new)? else { return Ok(false) };
     let name = people::name_of(store, &terms.known_on, &sender)?;
@@ -125,7 +129,7 @@ pub(super) fn begin(
 }
 
 fn heartbeat_run(task: RunningTask<HeartbeatRunDetails>) -> RunningHeartbeat {
-    let HeartbeatRunDetails { known_on, chat_kind, asked } = task.details;
+    let HeartbeatRunDetails { known_on, chat_kind, asked, .. } = task.details;
     RunningHeartbeat {
         id: HeartbeatRunId(task.number),
         to: task.to,
@@ -192,8 +196,9 @@ pub struct HeartbeatReport<'a> {
     pub tainted: bool,
 }
 
-/// Settles a heartbeat run in the transaction of its end, and queues its alert. In quiet hours the alert waits for their
-/// end, unless somebody requested the run. Returns true if there was an alert, which its conversation must get too.
+/// Settles a heartbeat run in the transaction of its end, and queues its alert. In quiet hours the alert, or the message
+/// about a failure, waits for their end, unless somebody requested the run. Returns true if there was an alert, which its
+/// conversation must get too.
 pub fn settle(
     store: &Connection,
     heartbeat_run: &RunningHeartbeat,
@@ -221,11 +226,10 @@ pub fn settle(
     if !table::settle(store, heartbeat_run.task, ended, Utc::now(), result)? {
         return Ok(false);
     }
+    let is_held = is_quiet && !heartbeat_run.asked;
     match ended {
-        TaskOutcome::Done if is_quiet && !heartbeat_run.asked => {
-            store
-                .prepare_cached("UPDATE tasks SET held = 1 WHERE id = ?")?
-                .execute([heartbeat_run.task])?;
+        TaskOutcome::Done if is_held => {
+            hold(store, heartbeat_run, None)?;
             return Ok(true);
         }
         TaskOutcome::Done => {
@@ -233,10 +237,15 @@ pub fn settle(
             return Ok(true);
         }
         TaskOutcome::Silent if heartbeat_run.asked => {
-            tell_owner(store, heartbeat_run, replies::HEARTBEAT_SILENT)?
+            tell_owner(store, &heartbeat_run.to, replies::HEARTBEAT_SILENT)?
         }
         TaskOutcome::Failed | TaskOutcome::Interrupted => {
-            failed(store, heartbeat_run, ended, stored.unwrap_or_default())?;
+            let message = failed(store, heartbeat_run, ended, stored.unwrap_or_default())?;
+            match message {
+                Some(message) if is_held => hold(store, heartbeat_run, Some(message))?,
+                Some(message) => tell_owner(store, &heartbeat_run.to, &message)?,
+                None => {}
+            }
         }
         TaskOutcome::Silent
         | TaskOutcome::Repeated
@@ -246,14 +255,36 @@ pub fn settle(
     Ok(false)
 }
 
+/// Holds the alert of a heartbeat run back until the quiet hours are over, or the message about its failure.
+fn hold(
+    store: &Connection,
+    heartbeat_run: &RunningHeartbeat,
+    failure: Option<String>,
+) -> rusqlite::Result<()> {
+    let RunningHeartbeat { known_on, chat_kind, asked, .. } = heartbeat_run;
+    let known_on = known_on.clone();
+    let details = HeartbeatRunDetails { known_on, chat_kind: *chat_kind, asked: *asked, failure };
+    store
+        .prepare_cached("UPDATE tasks SET held = 1, details = ? WHERE id = ?")?
+        .execute(params![Json(details), heartbeat_run.task])
+        .map(drop)
+}
+
 /// Queues the alerts and reports that heartbeat runs have held back for quiet hours, which are over.
 pub(super) fn release(store: &Connection) -> rusqlite::Result<()> {
     let mut rows = store.prepare_cached(
-        "SELECT channel, chat, thread, ifnull(words, '') FROM tasks WHERE held = 1 ORDER BY id",
+        "SELECT channel, chat, thread, ifnull(words, ''), details FROM tasks WHERE held = 1 ORDER BY id",
     )?;
-    let held = rows.query_map([], |row| Ok((read_address(row)?, row.get::<_, String>(3)?)))?;
-    for held in held.collect::<rusqlite::Result<Vec<_>>>()? {
-        outbox::put(store, &held.0, None, &held.1)?;
+    let held = rows.query_map([], |row| {
+        let details: LenientJson<HeartbeatRunDetails> = row.get(4)?;
+        let failure = details.0.and_then(|details| details.failure);
+        Ok((read_address(row)?, row.get::<_, String>(3)?, failure))
+    })?;
+    for (to, alert, failure) in held.collect::<rusqlite::Result<Vec<_>>>()? {
+        match failure {
+            Some(failure) => tell_owner(store, &to, &failure)?,
+            None => outbox::put(store, &to, None, &alert).map(drop)?,
+        }
     }
     store.execute("UPDATE tasks SET held = 0 WHERE held = 1", [])?;
     deferred_report::release(store)
@@ -287,34 +318,30 @@ pub fn may_send(
     Ok(true)
 }
 
+/// Switches the heartbeat off after too many failures. Returns the message about a failure, if the owner gets one.
 fn failed(
     store: &Connection,
     heartbeat_run: &RunningHeartbeat,
     ended: TaskOutcome,
     reason: &str,
-) -> rusqlite::Result<()> {
+) -> rusqlite::Result<Option<String>> {
     let HeartbeatState { failures, off, .. } = state(store, heartbeat_run.begun)?;
-    let words = match failures {
-        _ if heartbeat_run.asked => replies::heartbeat_failed(reason),
+    Ok(match failures {
+        _ if heartbeat_run.asked => Some(replies::heartbeat_failed(reason)),
         FAILURES_MAX.. if off.is_none() => {
             switch(store, Some(reason))?;
-            replies::heartbeat_off_itself(failures, reason)
+            Some(replies::heartbeat_off_itself(failures, reason))
         }
         _ if failures == FAILURES_TOLD || ended == TaskOutcome::Interrupted => {
-            replies::heartbeat_fails(failures, reason)
+            Some(replies::heartbeat_fails(failures, reason))
         }
-        _ => return Ok(()),
-    };
-    tell_owner(store, heartbeat_run, &words)
+        _ => None,
+    })
 }
 
 /// Queues a message that only the owner may see, whatever the address of alerts is.
-fn tell_owner(
-    store: &Connection,
-    heartbeat_run: &RunningHeartbeat,
-    words: &str,
-) -> rusqlite::Result<()> {
-    let owner = people::owner_place(store)?.unwrap_or_else(|| heartbeat_run.to.clone());
+fn tell_owner(store: &Connection, alerts: &Address, words: &str) -> rusqlite::Result<()> {
+    let owner = people::owner_place(store)?.unwrap_or_else(|| alerts.clone());
     outbox::put(store, &owner, None, words).map(drop)
 }
 

@@ -2,11 +2,14 @@
 
 use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
+use rusqlite::Connection;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::people::persons::PersonAccount;
+use crate::people::{People, Role};
 use crate::replies;
-use crate::tasks::schedule::job::{JobDefinition, JobId, Missed};
+use crate::tasks::schedule::job::{JobDefinition, JobId, JobScope, Missed};
 use crate::tasks::schedule::needs::CommandNeeds;
 use crate::tasks::schedule::operation::{JobChange, JobOperation};
 use crate::tasks::schedule::payload::{JobConversation, Payload};
@@ -127,6 +130,26 @@ pub struct JobRequester {
     pub sender: Sender,
     /// True if the turn that requests it has read untrusted content.
     pub tainted: bool,
+}
+
+impl JobRequester {
+    /// Returns the jobs that somebody with this role may see and change here: an owner in private all, others their own,
+    /// and in a group those whose results go there.
+    pub fn scope(
+        &self,
+        store: &Connection,
+        people: &People,
+        role: Role,
+    ) -> rusqlite::Result<JobScope> {
+        let (channel, sender) = (self.known_on.clone(), self.sender.id.clone());
+        match (role, self.chat_kind) {
+            (Role::Owner, ChatKind::Private) => {
+                JobScope::of_owner(store, people, &PersonAccount { channel, sender })
+            }
+            (_, ChatKind::Private) => Ok(JobScope::Of(channel, sender)),
+            (_, ChatKind::Group) => Ok(JobScope::OfAt(channel, sender, self.to.clone())),
+        }
+    }
 }
 
 impl JobRequest {

@@ -19,7 +19,9 @@ use super::link::Server;
 use crate::people::Role;
 use crate::provider::ToolSchema;
 use crate::tools::mcp::catalogue::{self, OfferedTool};
-use crate::tools::{AnyTool, Reach, ToolContext, ToolError, ToolKind, ToolOutput, ToolTerms, cut};
+use crate::tools::{
+    AnyTool, CallTerms, Reach, ToolContext, ToolError, ToolKind, ToolOutput, ToolTerms, cut,
+};
 use crate::types::message::Address;
 use crate::types::source::Source;
 use crate::workspace::folders::DOWNLOADS;
@@ -66,10 +68,10 @@ impl AnyTool for McpTool {
     }
 
     /// The claim that the tool only reads counts if the config trusts the server.
-    fn reach(&self, _: &str, _: &Address) -> Reach {
+    fn call_terms(&self, _: &str, _: &Address) -> CallTerms {
         match self.reads() || (self.server.config.trusted && self.offer.read_only) {
-            true => Reach::Here,
-            false => Reach::Outside,
+            true => CallTerms::of(Reach::Here),
+            false => CallTerms::of(Reach::Outside),
         }
     }
 
@@ -349,11 +351,12 @@ impl AnyTool for CallFoundTool {
         }
     }
 
-    fn reach(&self, arguments: &str, here: &Address) -> Reach {
+    fn call_terms(&self, arguments: &str, here: &Address) -> CallTerms {
         let request: Value = serde_json::from_str(arguments).unwrap_or_default();
         let tool =
             self.0.tools.iter().find(|tool| Some(tool.name.as_str()) == request["tool"].as_str());
-        tool.map_or(Reach::Outside, |tool| tool.reach(arguments, here))
+        let found = tool.map(|tool| tool.call_terms(arguments, here));
+        found.unwrap_or_else(|| CallTerms::of(Reach::Outside))
     }
 
     async fn call_json(&self, arguments: &str, cx: &ToolContext) -> Result<ToolOutput, ToolError> {

@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::provider::ToolSchema;
-use crate::tools::{AnyTool, CallPlace, Reach, ToolContext, ToolError, ToolOutput, ToolTerms};
+use crate::tools::{
+    AnyTool, CallPlace, CallTerms, Reach, ToolContext, ToolError, ToolOutput, ToolTerms,
+};
 use crate::trust::acts::CommandAccess;
 use crate::types::message::Address;
 use crate::types::words::words;
@@ -64,18 +66,16 @@ impl<T: AnyTool> AnyTool for ByNetworkRule<T> {
         }
     }
 
-    fn reach(&self, arguments: &str, here: &Address) -> Reach {
-        match (self.tool.reach(arguments, here), self.rule) {
+    fn call_terms(&self, arguments: &str, here: &Address) -> CallTerms {
+        let terms = self.tool.call_terms(arguments, here);
+        let reach = match (terms.reach, self.rule) {
             (Reach::Command(_), _) if !self.files_sandboxed => Reach::Command(CommandAccess::Both),
             (Reach::Command(CommandAccess::Network), NetworkRule::Ask | NetworkRule::Off) => {
                 Reach::Command(CommandAccess::AskedNetwork)
             }
             (reach, _) => reach,
-        }
-    }
-
-    fn stands_for(&self, arguments: &str) -> Option<&'static str> {
-        self.tool.stands_for(arguments)
+        };
+        CallTerms { reach, ..terms }
     }
 
     async fn call_json(&self, arguments: &str, cx: &ToolContext) -> Result<ToolOutput, ToolError> {

@@ -14,11 +14,9 @@ use super::address::{AllowedHost, Forbidden, Gate};
 use super::cache::Cache;
 use super::helper::PageHelper;
 use super::redirects::{self, FetchLimits, RedirectFetcher};
-use crate::people::Role;
 use crate::tools::web::page::WebPage;
 use crate::tools::{
-    CallPlace, RESULT_CHARS_MAX, Reach, Tool, ToolContext, ToolError, ToolKind, ToolOutput,
-    ToolSpec,
+    CallPlace, RESULT_CHARS_MAX, Reach, Tool, ToolContext, ToolError, ToolOutput, ToolSpec,
 };
 use crate::types::message::Address;
 use crate::types::source::Source;
@@ -90,13 +88,8 @@ fn chars_max() -> usize {
 #[async_trait]
 impl Tool for WebFetch {
     type Args = Args;
-    const SPEC: ToolSpec = ToolSpec {
-        name: "web_fetch",
-        description: "Read a web page as text, a long one page by page.",
-        role: Role::User,
-        kind: ToolKind::Reads,
-        retries: true,
-    };
+    const SPEC: ToolSpec =
+        ToolSpec::reads("web_fetch", "Read a web page as text, a long one page by page.");
 
     fn reach(args: &Args, _: &Address) -> Reach {
         Reach::Url(args.url.trim().to_owned())

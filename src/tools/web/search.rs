@@ -19,10 +19,9 @@ use super::helper::PageHelper;
 use super::redirects::USER_AGENT;
 use super::result_page::{COUNT_MAX, SearchHit};
 use crate::http;
-use crate::people::Role;
 use crate::secret::Secret;
 use crate::short_text::one_line;
-use crate::tools::{CallPlace, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec};
+use crate::tools::{CallPlace, Tool, ToolContext, ToolError, ToolOutput, ToolSpec};
 use crate::types::source::Source;
 use crate::types::words::words;
 
@@ -178,13 +177,10 @@ fn count() -> usize {
 #[async_trait]
 impl Tool for WebSearch {
     type Args = Args;
-    const SPEC: ToolSpec = ToolSpec {
-        name: "web_search",
-        description: "Search the web for addresses and snippets; web_fetch reads a page.",
-        role: Role::User,
-        kind: ToolKind::Reads,
-        retries: true,
-    };
+    const SPEC: ToolSpec = ToolSpec::reads(
+        "web_search",
+        "Search the web for addresses and snippets; web_fetch reads a page.",
+    );
 
     fn check_args(&self, args: &Args, _: &CallPlace<'_>) -> Result<(), String> {
         parse_query(&args.query).map(drop)

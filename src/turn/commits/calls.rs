@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
 use rusqlite::Connection;
 
-use crate::bus::outbox;
+use crate::bus::{Bus, outbox};
 use crate::conversation::deferred;
 use crate::conversation::proposals;
 use crate::conversation::{plans, transcript};
@@ -92,11 +92,12 @@ fn keep_reminder(
 /// Stores the outcome of a call with all its changes in the store. Returns the outcome, which a rejected
 /// change may have replaced, and its sources.
 pub(crate) async fn end_call(
-    store: &Store,
+    bus: &Bus,
     turn: TurnId,
     end: CallEnd,
 ) -> Result<(CallOutcome, Vec<Source>), CommitError> {
-    commit_if_running(store, "call ends", Sync::Later, turn, move |store| {
+    let people = bus.people.clone();
+    commit_if_running(&bus.store, "call ends", Sync::Later, turn, move |store| {
         let (mut outcome, mut sources) = (end.outcome, end.sources);
         for effect in end.effects {
             match effect {
@@ -116,7 +117,8 @@ pub(crate) async fn end_call(
                 }
                 Effect::Propose(proposal) => proposals::propose(store, turn, &proposal)?,
                 Effect::UpdateProposal(change) => proposals::update(store, &change)?,
-                Effect::Schedule { whose, order, zone, in_words_of } => {
+                Effect::Schedule { requester, role, order, zone, in_words_of } => {
+                    let whose = requester.scope(store, &people, role)?;
                     let read_others = schedule::may_repeat_untrusted(store, &whose, &order)?;
                     let handled = match (order, in_words_of) {
                         (JobOperation::Add(definition), Some(who)) => {

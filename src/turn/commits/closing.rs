@@ -13,6 +13,7 @@ use crate::turn::background;
 use crate::turn::commits::guarded::commit_if_running;
 use crate::turn::commits::jobs;
 use crate::turn::error::CommitError;
+use crate::turn::refused;
 use crate::types::message::Address;
 use crate::types::origin::Origin;
 use crate::types::session::{TurnId, TurnOutcome};
@@ -87,6 +88,7 @@ fn end_asking_turn(store: &Connection, ask: &Ask) -> rusqlite::Result<Option<Ori
     let ended = in_savepoint(store, || match &origin {
         Origin::Task { .. } => background::give_up(store, turn, &origin),
         Origin::Chat(_) => {
+            refused::report(store, turn, false)?;
             transcript::end_turn(store, turn, TurnOutcome::Failed)?;
             journal::settle_turn(store, turn, InboundOutcome::Refused)?;
             jobs::interrupt_run(store, turn)
@@ -94,6 +96,7 @@ fn end_asking_turn(store: &Connection, ask: &Ask) -> rusqlite::Result<Option<Ori
     })?;
     if let Err(why) = &ended {
         tracing::error!(turn = turn.0, why, "Ended a turn without its consequences");
+        drop(in_savepoint(store, || refused::report(store, turn, false))?);
         end_turn_alone(store, turn, TurnOutcome::Failed)?;
         drop(in_savepoint(store, || journal::settle_turn(store, turn, InboundOutcome::Refused))?);
     }
@@ -131,6 +134,8 @@ pub(crate) async fn end_unreadable_turn(
         let Origin::Chat(at) = &unreadable.origin else {
             return background::give_up(store, turn, &unreadable.origin);
         };
+        // It may have been the run of a job, which nobody could be asked about.
+        refused::report(store, turn, false)?;
         transcript::end_turn(store, turn, TurnOutcome::Failed)?;
         journal::settle_turn(store, turn, InboundOutcome::Refused)?;
         jobs::interrupt_run(store, turn)?;

@@ -5,13 +5,13 @@ use std::ops::Range;
 
 use rusqlite::Connection;
 
-use crate::bus::journal::{self, InboundOutcome, WaitingMessage};
-use crate::bus::outbox;
+use crate::bus::journal::{InboundOutcome, WaitingMessage};
 use crate::conversation::ledger::{self, Charge};
 use crate::conversation::transcript::{self, Summaries, TranscriptStart};
 use crate::replies;
 use crate::store::{Store, StoreError, Sync};
 use crate::turn::commits::guarded::commit_if_running;
+use crate::turn::commits::settle_command;
 use crate::turn::compaction::CompactionJob;
 use crate::turn::error::CommitError;
 use crate::types::session::{FrozenContext, SessionId, StepMark, TurnId};
@@ -96,16 +96,15 @@ pub(crate) async fn commit_compaction(
     reply: String,
 ) -> Result<bool, StoreError> {
     let compact = move |store: &Connection| {
-        let Some(WaitingMessage { id, inbound, .. }) = &control else {
-            return compacted.write(store);
-        };
-        if !journal::settle(store, *id, InboundOutcome::Handled)? {
+        let Some(control) = &control else { return compacted.write(store) };
+        let mut is_written = false;
+        let is_settled = settle_command(store, control, InboundOutcome::Handled, || {
+            is_written = compacted.write(store)?;
+            Ok(if is_written { reply } else { replies::COMPACTED_MEANWHILE.to_owned() })
+        })?;
+        if !is_settled {
             enter_spent(store, &compacted.spent)?;
-            return Ok(false);
         }
-        let is_written = compacted.write(store)?;
-        let reply = if is_written { &reply } else { replies::COMPACTED_MEANWHILE };
-        outbox::put_urgent(store, &inbound.from, inbound.id.as_ref(), reply)?;
         Ok(is_written)
     };
     store.write("compaction", Sync::Now, compact).await
@@ -120,10 +119,8 @@ pub(crate) async fn commit_failed_compaction(
 ) -> Result<bool, StoreError> {
     let settle = move |store: &Connection| {
         enter_spent(store, &spent)?;
-        let Some(WaitingMessage { id, inbound, .. }) = &control else { return Ok(false) };
-        if journal::settle(store, *id, InboundOutcome::Handled)? {
-            outbox::put_urgent(store, &inbound.from, inbound.id.as_ref(), &reply)?;
-        }
+        let Some(control) = &control else { return Ok(false) };
+        settle_command(store, control, InboundOutcome::Handled, || Ok(reply))?;
         Ok(false)
     };
     store.write("no compaction", Sync::Now, settle).await

@@ -27,6 +27,7 @@ use crate::turn::invoked::invoked;
 use crate::turn::personas::{ChosenPersona, KnownSubject, PersonaSubject};
 use crate::turn::prompt::InvokedSkills;
 use crate::turn::run::active::{ActiveTurn, Requester, TurnHandles};
+use crate::turn::run::ending::commit_end;
 use crate::turn::run::first_step::{FirstStep, FirstStepContent, first_step};
 use crate::turn::run::late;
 use crate::turn::run::limits::TurnLimits;
@@ -79,7 +80,7 @@ pub(crate) async fn run(
     let (turn, time_max, timeout_text) =
         (active.turn, active.limits.time_max, active.limits.timeout_text());
     let time_left = time_max.saturating_sub(active.limits.worked);
-    let is_task = active.limits.background.is_some();
+    let (is_task, keeps_quiet) = (active.limits.background.is_some(), active.limits.keeps_quiet);
     let mut end = active.end_with(replies::SOMETHING_BROKE.to_owned());
     let ended = timeout(time_left, Box::pin(active.work())).await;
     match ended.unwrap_or_else(|_| {
@@ -90,7 +91,7 @@ pub(crate) async fn run(
         Ok(_) if is_task => Ok(None),
         Err(TurnError::Abort(error)) => {
             tracing::error!(turn = turn.0, error = format!("{error:#}"), "A turn cannot go on");
-            commits::end_turn(&turns.services.bus.store, turn, None, end).await?;
+            commit_end(turns, turn, None, end, keeps_quiet).await?;
             Ok(None)
         }
         ended => ended,
@@ -191,13 +192,10 @@ impl<'a> ActiveTurn<'a> {
         handles: TurnHandles,
     ) -> Result<Option<Self>, TurnError> {
         let Some(limits) = TurnLimits::of(turns, &session, turn).await? else {
-            commits::end_turn(
-                &turns.services.bus.store,
-                turn,
-                None,
-                TurnEnd::silent(&session.origin),
-            )
-            .await?;
+            let is_heartbeat =
+                session.origin.task().is_some_and(|task| task.kind == TaskKind::Heartbeat);
+            let end = TurnEnd::silent(&session.origin);
+            commit_end(turns, turn, None, end, is_heartbeat).await?;
             return Ok(None);
         };
         handles.draft.send_modify(|draft| {

@@ -15,16 +15,37 @@ use crate::tools::message;
 use crate::trust::taint;
 use crate::turn::commits::{self, ModelStep};
 use crate::turn::end::{TurnEnd, is_no_reply};
-use crate::turn::error::TurnError;
+use crate::turn::error::{CommitError, TurnError};
 use crate::turn::run::active::ActiveTurn;
 use crate::turn::run::bounds::ReachedLimit;
+use crate::turn::services::TurnServices;
 use crate::types::event::EventKind;
-use crate::types::session::{Session, TurnOutcome};
+use crate::types::message::MessageId;
+use crate::types::session::{Session, TurnId, TurnOutcome};
 use crate::types::source::{Source, SourcedText};
 
 /// Maximum time that an answer waits for a draft that is being sent, so that it can replace it: even a slow link
 /// answers by then. A draft that takes longer is deleted when it has arrived.
 const QUIET_WAIT_MAX: Duration = Duration::from_secs(5);
+
+/// Commits the end of a turn. Returns the draft if the answer is silence. If the turn keeps quiet hours and it is quiet
+/// now, its reports are held back.
+pub(super) async fn commit_end(
+    turns: &TurnServices,
+    turn: TurnId,
+    last: Option<ModelStep>,
+    mut end: TurnEnd,
+    keeps_quiet: bool,
+) -> Result<Option<MessageId>, CommitError> {
+    end.is_quiet = keeps_quiet && turns.heartbeat.is_quiet();
+    let is_held = end.is_quiet;
+    let stale_draft = commits::end_turn(&turns.services.bus.store, turn, last, end).await?;
+    if is_held {
+        // The heartbeat then wakes at the end of the quiet hours.
+        turns.heartbeat.switched.notify();
+    }
+    Ok(stale_draft)
+}
 
 impl ActiveTurn<'_> {
     /// Ends the turn with the text of a completion.
@@ -124,11 +145,7 @@ impl ActiveTurn<'_> {
         let mut end = self.end_with(explanation);
         let quiet = self.quiet_at_end().await;
         end.over_draft = quiet.is_some();
-        let holds = end.is_quiet;
-        commits::end_turn(&self.turns.services.bus.store, self.turn, None, end).await?;
-        if holds {
-            self.turns.heartbeat.switched.notify();
-        }
+        commit_end(self.turns, self.turn, None, end, self.limits.keeps_quiet).await?;
         self.emit(|| EventKind::TurnEnd { silent: false });
         self.log_end(TurnOutcome::Failed);
         Ok(None)
@@ -148,7 +165,7 @@ impl ActiveTurn<'_> {
             tainted: self.limits.background.is_some()
                 && taint::session_taint(&self.session, self.asker.role).is_some(),
             zone: self.turns.services.zone,
-            is_quiet: self.limits.keeps_quiet && self.turns.heartbeat.is_quiet(),
+            is_quiet: false,
         }
     }
 
@@ -161,13 +178,8 @@ impl ActiveTurn<'_> {
         let (ending, silent) = (end.ending, end.words.is_none());
         let quiet = self.quiet_at_end().await;
         end.over_draft = quiet.is_some();
-        let is_held = end.is_quiet;
         let stale_draft =
-            commits::end_turn(&self.turns.services.bus.store, self.turn, last, end).await?;
-        if is_held {
-            // The heartbeat then wakes at the end of the quiet hours.
-            self.turns.heartbeat.switched.notify();
-        }
+            commit_end(self.turns, self.turn, last, end, self.limits.keeps_quiet).await?;
         self.erase(stale_draft);
         self.emit(|| EventKind::TurnEnd { silent });
         self.log_end(ending);

@@ -12,7 +12,7 @@ use crate::conversation::sessions;
 use crate::people::Role;
 use crate::people::persons::PersonAccount;
 use crate::tasks::schedule;
-use crate::tools::{AnyTool, Reach, ToolContext, ToolKind, ToolTerms};
+use crate::tools::{AnyTool, CallTerms, Reach, ToolContext, ToolKind, ToolTerms};
 use crate::trust::permission::{self, Decider, Decision, PermissionReason, PermissionRequest};
 use crate::trust::taint::{self, Taint};
 use crate::trust::{links, own_words, telling};
@@ -45,7 +45,9 @@ pub(crate) fn check_call(
 ) -> Result<CheckedCall, String> {
     let (tool, terms) = turns.tools.authorise(&call.tool, cx.user())?;
     tool.check(&call.arguments, &cx.place())?;
-    let stands_for = match tool.stands_for(&call.arguments) {
+    let CallTerms { reach, stands_for, kept_text, kept_time } =
+        tool.call_terms(&call.arguments, &cx.address);
+    let stands_for = match stands_for {
         Some(other) => {
             let authorised = turns.tools.authorise(other, cx.user());
             let (_, terms) = authorised.map_err(|why| prompt::cannot_stand_for(other, &why))?;
@@ -53,8 +55,6 @@ pub(crate) fn check_call(
         }
         None => None,
     };
-    let reach = tool.reach(&call.arguments, &cx.address);
-    let (kept_text, kept_time) = (tool.kept_text(&call.arguments), tool.kept_time(&call.arguments));
     Ok(CheckedCall { tool, terms, reach, stands_for, kept_text, kept_time })
 }
 

@@ -58,7 +58,7 @@ impl Scene {
 
     fn reach(&self, arguments: &Value) -> Reach {
         let (tool, _) = self.tools.authorise("exec", self.cx.role).unwrap();
-        tool.reach(&arguments.to_string(), &self.cx.address)
+        tool.call_terms(&arguments.to_string(), &self.cx.address).reach
     }
 }
 

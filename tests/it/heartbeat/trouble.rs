@@ -8,12 +8,14 @@ use peacrab::config::AgentConfig;
 use peacrab::conversation::asks::{ApprovalSettings, Approvals};
 use peacrab::provider::ProviderError;
 use peacrab::replies;
+use peacrab::tools::ToolSet;
 use serde_json::json;
 
-use super::{Scene, WATCH, by_day, is_silent, tells};
+use super::{Scene, WATCH, by_day, is_silent, quiet, tells};
 use crate::support::double::Double;
 use crate::support::rig::{OWNER, Parts, Rig};
 use crate::support::script::{Gate, Reply, calls, held};
+use crate::support::tools::AbortingTool;
 
 fn refuses() -> Reply {
     Reply::Fails(ProviderError::Refused("no credit".to_owned()))
@@ -44,6 +46,41 @@ async fn two_failures_in_a_row_are_told_with_the_reason_and_ten_switch_it_off() 
         scene.at(at + more * 24 * 60).await;
         scene.ended(heartbeat_run).await;
     }
+    scene.rig.finish().await;
+}
+
+/// It began before them.
+#[tokio::test]
+async fn a_run_that_breaks_in_quiet_hours_is_told_of_when_they_end() {
+    let tools = ToolSet::standard_with(vec![Arc::new(AbortingTool) as _]);
+    let mut scene = quiet(80, 240, Parts { tools, ..Parts::default() }).await;
+    fs::write(scene.rig.path().join("downloads/page.txt"), "Write it down.").unwrap();
+    let gate = Gate::shut();
+    let reads = calls(&[("read_file", json!({"path": "downloads/page.txt"}))]);
+    let writes = calls(&[("write_file", json!({"path": "tide.md", "content": "high"}))]);
+    let breaks = held(&gate, calls(&[("abort", json!({}))]));
+    scene.rig.model.on("Is the tide high?", [refuses(), reads, writes, breaks]);
+    scene.at(31).await;
+    scene.ended(1).await;
+    scene.at(70).await;
+    scene.rig.hangs_at(&gate).await;
+    scene.at(85).await;
+    gate.open();
+    scene.ended(2).await;
+    assert_eq!(scene.beats(), ["failed", "failed"]);
+    assert_eq!(scene.rig.ask("2", "hello").await, "re: hello");
+    assert_eq!(scene.rig.unread("1"), Vec::<String>::new());
+    scene.rig.stop_and_start_again().await;
+    scene.rig.model.on("Is the tide high?", [is_silent()]);
+    scene.at(241).await;
+    // The owner is told of the failure where they spoke last.
+    let failed = scene.rig.hear("2").await;
+    assert!(failed.starts_with("My heartbeat has failed 2 times in a row: "), "{failed}");
+    let report = scene.rig.hear("1").await;
+    assert!(report.starts_with("I did not run write_file for the heartbeat"), "{report}");
+    // After a start, a minute later.
+    scene.at(243).await;
+    scene.ended(3).await;
     scene.rig.finish().await;
 }
 

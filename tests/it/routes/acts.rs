@@ -10,7 +10,7 @@ use peacrab::config::AgentConfig;
 use peacrab::people::Role;
 use peacrab::provider::ToolSchema;
 use peacrab::tools::{
-    AnyTool, Reach, ToolContext, ToolError, ToolKind, ToolOutput, ToolSet, ToolTerms,
+    AnyTool, CallTerms, Reach, ToolContext, ToolError, ToolKind, ToolOutput, ToolSet, ToolTerms,
 };
 use peacrab::trust::acts::CommandAccess;
 use peacrab::trust::table::{Act, Ruling, TurnState, decide};
@@ -222,10 +222,10 @@ impl AnyTool for Fake {
         ToolSchema { name: self.name.to_owned(), description: "Acts.".to_owned(), parameters }
     }
 
-    fn reach(&self, arguments: &str, _: &Address) -> Reach {
+    fn call_terms(&self, arguments: &str, _: &Address) -> CallTerms {
         let arguments: Value = serde_json::from_str(arguments).unwrap();
         let url = || Reach::Url(arguments["url"].as_str().unwrap().to_owned());
-        self.reach.clone().unwrap_or_else(url)
+        CallTerms::of(self.reach.clone().unwrap_or_else(url))
     }
 
     async fn call_json(&self, arguments: &str, cx: &ToolContext) -> Result<ToolOutput, ToolError> {

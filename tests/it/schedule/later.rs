@@ -178,6 +178,59 @@ async fn all_calls_of_a_run_are_told_of_once_at_its_end_also_after_a_crash() {
 }
 
 #[tokio::test]
+async fn calls_of_a_turn_that_cannot_be_read_any_more_are_told_of_too() {
+    let mut scene = scene().await;
+    scene.add("1", json!({"when": "20m", "text": TASK, "kind": "here"})).await;
+    let gate = Gate::shut();
+    scene.rig.model.on(TASK, [calls(&[append("tide.md")]), held(&gate, says("Lost."))]);
+    scene.later(21);
+    scene.rig.hangs_at(&gate).await;
+    scene.rig.stop().await;
+    gate.open();
+    scene.rig.change("UPDATE turns SET sender = 'nobody' WHERE ending IS NULL");
+    scene.rig.start().await;
+    let heard = scene.rig.heard("1", 2).await;
+    assert!(heard.contains(&replies::TURN_UNREADABLE.to_owned()), "{heard:?}");
+    let report = heard.iter().find(|text| text.starts_with("I did not run")).expect("a report");
+    assert!(report.contains("tide.md") && report.contains("/approve later 1"), "{report}");
+    scene.rig.model.on(ALLOWED, [completes("It is written.")]);
+    press(&scene, OWNER, "1", 0);
+    let heard = scene.rig.heard("1", 3).await;
+    assert!(heard.iter().any(|text| text.ends_with("It is written.")), "{heard:?}");
+    assert_eq!(written(&scene, "tide.md").as_deref(), Some("tide\n"));
+    scene.rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_call_whose_record_cannot_be_read_is_counted() {
+    let mut scene = scene().await;
+    for (minutes, unreadable) in [(20, "untold = 'nothing'"), (40, "sender = 'nobody'")] {
+        scene.add("1", json!({"when": format!("{minutes}m"), "text": TASK})).await;
+        let gate = Gate::shut();
+        let refused = calls(&[append("1.md"), append("2.md")]);
+        scene.rig.model.on(TASK, [refused, held(&gate, completes("I could not."))]);
+        scene.later(minutes + 1);
+        scene.rig.hangs_at(&gate).await;
+        let which = if minutes == 20 { "LIKE '%1.md%'" } else { "<> ''" };
+        scene.rig.change(&format!(
+            "UPDATE deferred_calls SET {unreadable} WHERE untold IS NOT NULL AND arguments {which}"
+        ));
+        gate.open();
+        let heard = scene.rig.heard("1", 2).await;
+        assert!(heard.contains(&"I could not.".to_owned()), "{heard:?}");
+        match minutes {
+            20 => {
+                let report = heard.iter().find(|it| it.starts_with("I did not run")).unwrap();
+                assert!(report.contains(&replies::more_not_done(1)), "{report}");
+                assert!(report.contains("2.md") && !report.contains("1.md"), "{report}");
+            }
+            _ => assert!(heard.contains(&replies::not_done_unreadable(2)), "{heard:?}"),
+        }
+    }
+    scene.rig.finish().await;
+}
+
+#[tokio::test]
 async fn who_stops_a_run_is_told_of_no_calls() {
     let mut scene = scene().await;
     scene.add("1", json!({"when": "20m", "text": TASK})).await;
