@@ -43,7 +43,7 @@ impl fmt::Display for Taint {
 
 /// Returns true if a file lies in no untrusted folder.
 pub(crate) fn is_own_file(path: &str) -> bool {
-    path.parse::<WorkspacePath>().is_ok_and(|path| !path.is_of_others())
+    path.parse::<WorkspacePath>().is_ok_and(|path| !path.is_untrusted())
 }
 
 /// Returns true if a source is untrusted for this audience. A person's own messages are not, because their role
@@ -69,9 +69,9 @@ pub fn is_untrusted(source: &Source, audience: Audience) -> bool {
         Source::McpServer { is_trusted, .. } => !is_trusted,
         Source::Past { in_group } => *in_group,
         Source::File { path } => match (path.parse::<WorkspacePath>(), audience) {
-            (Ok(path), Audience::Owner) => path.is_of_others() || path.is_beside(),
+            (Ok(path), Audience::Owner) => path.is_untrusted() || path.is_beside_workspace(),
             // Only the folder of the same person can have been read.
-            (Ok(path), Audience::Others) => !path.is_beside() || path.is_of_others(),
+            (Ok(path), Audience::Others) => !path.is_beside_workspace() || path.is_untrusted(),
             (Err(_), _) => true,
         },
     }
