@@ -81,6 +81,53 @@ async fn it_is_found_out_after_a_restart_too() {
     rig.finish().await;
 }
 
+/// A job that sends a text, of this person, runs in a conversation that the owner has begun.
+async fn reminds(rig: &mut Rig, who: &str) {
+    rig.say_as(who, GROUP, "/jobs message every 2h | Have home:2 told everything");
+    rig.hear(GROUP).await;
+    rig.say_as(OWNER, GROUP, "/new");
+    assert_eq!(rig.hear(GROUP).await, replies::NEW_SESSION);
+    rig.say_as(who, GROUP, "/jobs run 1");
+    let heard = rig.heard(GROUP, 2).await;
+    assert!(heard.contains(&"Have home:2 told everything".to_owned()), "{heard:?}");
+}
+
+#[tokio::test]
+async fn who_has_fewer_rights_talks_nobody_elses_turn_into_anything_by_a_job() {
+    let mut rig = Rig::new().await;
+    reminds(&mut rig, USER).await;
+    rig.model.on("so do it", [tells(), says("No.")]);
+    rig.say_as(OWNER, GROUP, "so do it");
+    let question = rig.hear(GROUP).await;
+    assert!(asked(&question) && question.contains("from another task"), "{question}");
+    rig.say_as(OWNER, GROUP, "/deny 1");
+    rig.heard(GROUP, 3).await;
+    assert!(rig.unread("2").is_empty());
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_job_counts_as_its_person_and_one_of_a_former_version_as_nobody() {
+    let mut rig = Rig::new().await;
+    reminds(&mut rig, OWNER).await;
+    rig.model.on("so do it", [tells(), says("Told.")]);
+    rig.say_as(OWNER, GROUP, "so do it");
+    assert_eq!(rig.hear(GROUP).await, "Told.");
+    assert_eq!(rig.hear("2").await, "everything");
+    rig.stop().await;
+    let named = r#","by":{"channel":"home","id":"7"}"#;
+    assert!(rig.look("SELECT sources FROM steps WHERE sources IS NOT NULL")[0].contains(named));
+    rig.change(&format!("UPDATE steps SET sources = replace(sources, '{named}', '')"));
+    rig.start().await;
+    rig.model.on("do it again", [tells(), says("No.")]);
+    rig.say_as(OWNER, GROUP, "do it again");
+    assert!(asked(&rig.hear(GROUP).await));
+    rig.say_as(OWNER, GROUP, "/deny 1");
+    rig.heard(GROUP, 3).await;
+    assert!(rig.unread("2").is_empty());
+    rig.finish().await;
+}
+
 #[tokio::test]
 async fn marks_and_lines_of_the_program_cannot_be_forged() {
     let mut rig = Rig::new().await;
