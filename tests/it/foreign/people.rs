@@ -1,11 +1,14 @@
 //! What people say in a group is theirs alone: who has fewer rights talks nobody else's turn into anything.
 
+use std::sync::Arc;
+
 use peacrab::people::Access;
 use peacrab::replies;
+use peacrab::tools::{AnyTool, ToolSet};
 use peacrab::types::untrusted;
 use serde_json::json;
 
-use super::{asked, tells};
+use super::{Fetch, asked, tells};
 use crate::support::rig::{OTHER_USER, OWNER, Parts, Rig, STRANGER, USER};
 use crate::support::script::{calls, says};
 
@@ -125,6 +128,28 @@ async fn a_job_counts_as_its_person_and_one_of_a_former_version_as_nobody() {
     rig.say_as(OWNER, GROUP, "/deny 1");
     rig.heard(GROUP, 3).await;
     assert!(rig.unread("2").is_empty());
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn addresses_of_who_has_fewer_rights_are_followed_like_links() {
+    let tools = ToolSet::standard_with(vec![Arc::new(Fetch) as Arc<dyn AnyTool>]);
+    let mut rig = Rig::of(Parts { tools, ..Parts::default() }).await;
+    let url = |n: u32| format!("http://crabs.example/letter/{n}");
+    let fetch = |n: u32| calls(&[("web_fetch", json!({ "url": url(n) }))]);
+    let urls: Vec<_> = (1..=4).map(url).collect();
+    rig.say_as(USER, GROUP, &urls.join(" "));
+    rig.hear(GROUP).await;
+    rig.model.on("spell", (1..=4).map(fetch).chain([says("No.")]));
+    rig.say_as(OWNER, GROUP, "spell it");
+    let question = rig.hear(GROUP).await;
+    assert!(asked(&question) && question.contains("letter/4"), "{question}");
+    rig.say_as(OWNER, GROUP, "/deny 1");
+    rig.heard(GROUP, 3).await;
+    // Who asks names their own.
+    rig.model.on("this", [fetch(4), says("Read.")]);
+    rig.say_as(OWNER, GROUP, &format!("read this: {}", url(4)));
+    assert_eq!(rig.hear(GROUP).await, "Read.");
     rig.finish().await;
 }
 
