@@ -18,7 +18,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use peacrab::sandbox::{
-    self, CommandEnding, CommandInput, CommandLimits, Enforced, Sandbox, SandboxCommand,
+    self, CommandEnding, CommandInput, CommandLimits, Protections, Sandbox, SandboxCommand,
     SandboxLevel,
 };
 use tempfile::TempDir;
@@ -102,7 +102,7 @@ fn sandbox_cost() -> Result<String> {
         write: Vec::new(),
         env: BTreeMap::new(),
         bounds: CommandLimits::new(1 << 29, 1 << 28, 1 << 30, 128),
-        least: Enforced::default(),
+        least: Protections::default(),
     };
     let order = SandboxCommand {
         command: ":".to_owned(),

@@ -186,7 +186,7 @@ impl Publisher {
     pub fn groups<'a>(&self, ids: impl IntoIterator<Item = &'a str> + Clone) -> Groups {
         let people = &self.bus.people;
         let access = people.access(&self.channel);
-        let listed = access.map(|access| access.listed(ids.clone()).unwrap_or(access.groups));
+        let listed = access.map(|access| access.chat_rule(ids.clone()).unwrap_or(access.groups));
         match listed.unwrap_or_default() {
             Groups::Off => Groups::Off,
             by_config => people.activations.find(&self.channel, ids).unwrap_or(by_config),

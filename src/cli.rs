@@ -11,7 +11,7 @@ mod explain;
 pub mod import;
 mod init;
 mod invocation;
-mod keep;
+mod backup_commands;
 mod manual;
 mod print;
 pub mod progress;
@@ -128,10 +128,10 @@ async fn handle(cli: Cli) -> anyhow::Result<ExitCode> {
         CliCommand::Doctor { fix, json } => return doctor::run(&on, fix, json).await,
         CliCommand::Init(options) => return Box::pin(init::run(&on, &options)).await,
         CliCommand::Backup { file, json } => {
-            return keep::back_up(home, file, ResultForm::of(json));
+            return backup_commands::back_up(home, file, ResultForm::of(json));
         }
         CliCommand::Restore { file, replace, json } => {
-            keep::restore(home, &file, replace, ResultForm::of(json))?;
+            backup_commands::restore(home, &file, replace, ResultForm::of(json))?;
         }
         CliCommand::Service(command) => return service::handle(&on, command).await,
         CliCommand::Import { bot, path, json } => {
@@ -227,10 +227,10 @@ async fn list(on: &Invocation, command: CliCommand) -> anyhow::Result<()> {
         }
         CliCommand::Usage(asked) => usage::show(home, &asked, on.owners_zone()).await?,
         CliCommand::Skills { json } => {
-            let surroundings = on.environment.surroundings();
-            let workspace = Workspace::look(&home.join("workspace"), surroundings)?;
+            let skill_environment = on.environment.skill_environment();
+            let workspace = Workspace::open_read_only(&home.join("workspace"), skill_environment)?;
             let words = if json { agent::skills_json } else { agent::skills_text };
-            let words = workspace.off_thread(words).await;
+            let words = workspace.run_blocking(words).await;
             if json { words } else { unescaped(&words) }
         }
         _ => anyhow::bail!("this command shows nothing"),

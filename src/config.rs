@@ -57,7 +57,7 @@ use crate::types::message::ChannelName;
 pub use agent::AgentConfig;
 pub use channels::TERMINAL;
 pub use environment::{Environment, absolute};
-pub use exec::Exposure;
+pub use exec::ExposureWarning;
 pub use fault::{ConfigErrors, Fault, FaultPlace};
 use file::read_text;
 use reading::ConfigSource;
@@ -192,7 +192,7 @@ fn read(source: &ConfigSource<'_>) -> Option<Config> {
     let file: ConfigFile = deserializer::read(source)?;
     let mut providers = providers::configs(source, file.providers);
     if providers.is_empty() {
-        providers = providers::of_environment(source);
+        providers = providers::from_environment(source);
     }
     let names: Vec<_> = providers.iter().map(|(name, _)| name.as_str()).collect();
     let mut agent = file.agent.config(source, &names);
@@ -205,7 +205,7 @@ fn read(source: &ConfigSource<'_>) -> Option<Config> {
     agent.budgets = money::budgets(source, file.budgets);
     let (mut channels, count) = channels::channels(source, file.channels);
     if count == 0 {
-        channels.extend(channels::of_environment(source));
+        channels.extend(channels::from_environment(source));
     }
     channels.entry(TERMINAL.into()).or_insert_with(channels::terminal);
     let known: Vec<_> = channels.keys().map(ChannelName::as_str).collect();
@@ -269,8 +269,8 @@ impl Config {
     }
 
     /// Returns the exposure if shell commands could read the home, or a file with secrets.
-    pub fn exposed(&self, home: &Path) -> Option<Exposure> {
-        exec::exposed(&self.exec, home, &self.files)
+    pub fn exposure_warning(&self, home: &Path) -> Option<ExposureWarning> {
+        exec::exposure_warning(&self.exec, home, &self.files)
     }
 
     /// Describes the settings for a person who checks them before a start. No secrets.
@@ -342,7 +342,7 @@ impl Config {
             }
         }
         warnings.extend(exec::warning(&self.exec));
-        warnings.extend(exec::unseen(&self.exec));
+        warnings.extend(exec::unseen_path_warnings(&self.exec));
         let heartbeat_channel = self.agent.heartbeat.to.as_ref().map(|to| &to.channel);
         if let Some(channel) =
             heartbeat_channel.filter(|channel| !self.channels.contains_key(*channel))

@@ -7,7 +7,7 @@ pub mod disk_usage;
 pub mod health;
 mod lines;
 pub mod listing;
-mod orders;
+mod requests;
 mod protocol;
 pub mod send;
 mod server;
@@ -174,28 +174,28 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> ControlClient<S> {
                 Ok(status) => status.map(|status| Response::Status(Box::new(status))),
                 Err(_) => Ok(Response::Failed(replies::STORE_DOES_NOT_READ.to_owned())),
             },
-            Ok(ControlRequest::Actions { limit }) => orders::actions(server, limit).await,
-            Ok(ControlRequest::Listing { what }) => orders::listing(server, what).await,
+            Ok(ControlRequest::Actions { limit }) => requests::actions(server, limit).await,
+            Ok(ControlRequest::Listing { what }) => requests::listing(server, what).await,
             Ok(ControlRequest::Sessions { request }) => sessions::answer(server, request).await,
-            Ok(ControlRequest::Doctor) => orders::examine(server).await,
+            Ok(ControlRequest::Doctor) => requests::examine(server).await,
             Ok(ControlRequest::Usage) => {
                 let zone = server.turns.services.zone;
                 let midnight = schedule::midnight(Utc::now(), zone);
                 let read_usage = move |store: &_| describe_usage(store, midnight, zone);
                 server.turns.services.bus.store.read(read_usage).await.map(Response::Done)
             }
-            Ok(ControlRequest::Pair { words }) => orders::pair(server, &words).await,
-            Ok(ControlRequest::People { words }) => orders::people(server, &words).await,
-            Ok(ControlRequest::Budget { json: true, .. }) => orders::budget_listing(server).await,
-            Ok(ControlRequest::Budget { words, .. }) => orders::budget(server, &words).await,
+            Ok(ControlRequest::Pair { words }) => requests::pair(server, &words).await,
+            Ok(ControlRequest::People { words }) => requests::people(server, &words).await,
+            Ok(ControlRequest::Budget { json: true, .. }) => requests::budget_listing(server).await,
+            Ok(ControlRequest::Budget { words, .. }) => requests::budget(server, &words).await,
             Ok(ControlRequest::Heartbeat { json: true, .. }) => {
-                orders::heartbeat_listing(server).await
+                requests::heartbeat_listing(server).await
             }
-            Ok(ControlRequest::Heartbeat { wish, .. }) => orders::heartbeat(server, wish).await,
+            Ok(ControlRequest::Heartbeat { wish, .. }) => requests::heartbeat(server, wish).await,
             #[cfg(feature = "gateway")]
             Ok(ControlRequest::Web { request }) => web::answer(server, request).await,
-            Ok(ControlRequest::Send(request)) => orders::send(server, request).await,
-            Ok(ControlRequest::Cron { wanted, to }) => orders::cron(server, *wanted, to).await,
+            Ok(ControlRequest::Send(request)) => requests::send(server, request).await,
+            Ok(ControlRequest::Cron { wanted, to }) => requests::cron(server, *wanted, to).await,
             Err(error) => Ok(Response::Failed(format!("cannot read the request: {error}"))),
         };
         let response = response.unwrap_or_else(|error| Response::Failed(error.to_string()));
@@ -218,7 +218,7 @@ pub async fn status(server: &ControlServer) -> Result<Status, StoreError> {
     let (turns_running, waiting, awaiting_model, used) = counted.await?;
     let skills = services
         .workspace
-        .off_thread(|workspace| crate::workspace::skills::catalogue(workspace).skills.len());
+        .run_blocking(|workspace| crate::workspace::skills::catalogue(workspace).skills.len());
     let mcp_tools = turns.tools.mcp_tools();
     let mcp = mcp_tools.mcp_servers.iter().map(|mcp_server| {
         let McpServerEntry { name, up, tools, trouble } = mcp_server.clone();

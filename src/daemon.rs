@@ -12,7 +12,7 @@ mod shell;
 pub mod tasks;
 pub mod starts;
 pub mod template;
-mod tidy;
+mod pruning;
 mod unattended;
 pub mod watchdog;
 
@@ -59,8 +59,8 @@ use crate::types::message::ChannelName;
 use crate::workspace::Workspace;
 use crate::workspace::skills::SkillEnvironment;
 pub use providers::models;
-use tasks::{end, forever};
-pub use tidy::forget_old;
+pub use pruning::prune_rows;
+use tasks::{end, respawn};
 use watchdog::Watchdog;
 
 /// Deadline of each stage of the shutdown. Turns have their own grace period within it.
@@ -99,7 +99,7 @@ pub struct DaemonParts {
     pub store: store::StoreOptions,
     pub intake: Intake,
     /// Facts about the machine that skills may require.
-    pub surroundings: SkillEnvironment,
+    pub skill_environment: SkillEnvironment,
     /// True if a supervisor starts the daemon again when it ends.
     pub restarts: bool,
     pub supervision: Supervision,
@@ -124,13 +124,13 @@ impl DaemonParts {
     /// Creates the parts that the config asks for, in this home.
     pub fn new(home: &Path, mut config: Config, environment: &Environment) -> anyhow::Result<Self> {
         config.refuse_unsafe_programs(home);
-        let exposed = config.exposed(home);
+        let exposed = config.exposure_warning(home);
         if let Some(exposure) = exposed.as_ref().filter(|it| !it.is_by_system) {
             anyhow::bail!(exposure.words.clone());
         }
         let models = models(&config)?;
         let redactor = Redactor::new(config.secrets());
-        let default_models = models.all().iter().filter(|model| model.standing == Standing::InLine);
+        let default_models = models.all().iter().filter(|it| it.standing == Standing::Default);
         let provider =
             provider::chain(default_models.map(|model| Arc::clone(&model.provider)).collect());
         // If the provider for summaries fails, those for answers take over.
@@ -156,7 +156,7 @@ impl DaemonParts {
             agent: config.agent,
             models: ModelChoice { default: provider, summariser, all: models },
             channels,
-            tools: ToolSet::standard_with(shell::more_tools(&config.web, &config.exec, &shell)?),
+            tools: ToolSet::standard_with(shell::config_tools(&config.web, &config.exec, &shell)?),
             mcp: config.mcp,
             store: store::StoreOptions::default(),
             intake: Intake {
@@ -164,7 +164,7 @@ impl DaemonParts {
                 transcriber,
                 documents: Some(DocumentReader::default()),
             },
-            surroundings: environment.surroundings(),
+            skill_environment: environment.skill_environment(),
             // Only systemd sets the first, and our unit has Restart=always.
             restarts: environment.raw("INVOCATION_ID").is_some()
                 || environment.restart_code().is_some(),
@@ -228,7 +228,7 @@ impl Daemon {
         // After a crash, the write-ahead log may contain text that somebody wanted forgotten.
         store.checkpoint().await;
         let workspace =
-            Workspace::open_in(&plan.home.join("workspace"), plan.surroundings.clone())?;
+            Workspace::open_in(&plan.home.join("workspace"), plan.skill_environment.clone())?;
         workspace.restore_instructions(instruction_versions::load(&store).await?);
 
         let terminal = Arc::new(Terminal::new(TERMINAL.into()));
@@ -339,7 +339,7 @@ impl Daemon {
             let link = self.link(name);
             let bus = self.services.bus.clone();
             let (receiver, until) = ((name.clone(), Arc::clone(channel), bus), sources.clone());
-            source_tasks.spawn(forever("a channel", until, move |stop| {
+            source_tasks.spawn(respawn("a channel", until, move |stop| {
                 let ((name, channel, bus), link) = (receiver.clone(), Arc::clone(&link));
                 supervise::run(name, channel, bus, link, stop)
             }));
@@ -347,32 +347,32 @@ impl Daemon {
             let Services { bus, workspace, .. } = &self.services;
             let stores = IntakeStores { bus: bus.clone(), workspace: workspace.clone() };
             let intake = self.plan.intake.clone();
-            source_tasks.spawn(forever("the intake of files", until, move |stop| {
+            source_tasks.spawn(respawn("the intake of files", until, move |stop| {
                 let (name, channel) = fetcher.clone();
                 intake::run(name, channel, stores.clone(), intake.clone(), stop)
             }));
             self.deliver(name, channel, &mut delivery_tasks, &deliveries);
         }
         let (workspace, bus) = (self.services.workspace.clone(), self.services.bus.clone());
-        source_tasks.spawn(forever("the versions of instructions", sources.clone(), move |stop| {
+        source_tasks.spawn(respawn("the versions of instructions", sources.clone(), move |stop| {
             let (workspace, bus) = (workspace.clone(), bus.clone());
             instruction_versions::run(workspace, bus.store, bus.outbox, stop)
         }));
         let instruction_watcher = self.turns.instruction_watcher.clone();
-        source_tasks.spawn(forever("the watch over instructions", sources.clone(), move |stop| {
+        source_tasks.spawn(respawn("the watch over instructions", sources.clone(), move |stop| {
             instruction_watch::run(instruction_watcher.clone(), stop)
         }));
         let (server, listener) = (Arc::clone(&self.server), Arc::new(listener));
-        source_tasks.spawn(forever("the control socket", sources.clone(), move |stop| {
+        source_tasks.spawn(respawn("the control socket", sources.clone(), move |stop| {
             control::run(Arc::clone(&server), Arc::clone(&listener), stop)
         }));
         self.gateway.start(&self.server, &mut source_tasks, &sources);
         let services = self.services.clone();
-        source_tasks.spawn(forever("incognito conversations", sources.clone(), move |stop| {
+        source_tasks.spawn(respawn("incognito conversations", sources.clone(), move |stop| {
             agent::incognito_sessions::run(services.clone(), stop)
         }));
         let services = self.services.clone();
-        source_tasks.spawn(forever("the folders of persons", sources.clone(), move |stop| {
+        source_tasks.spawn(respawn("the folders of persons", sources.clone(), move |stop| {
             agent::folders::run(services.clone(), stop)
         }));
         self.start_unattended(&sources, &mut source_tasks);
@@ -383,7 +383,7 @@ impl Daemon {
 
         let mut turn_tasks = JoinSet::new();
         let (services, config) = (Arc::clone(&self.turns), Arc::clone(&self.agent));
-        turn_tasks.spawn(forever("the agent loop", turns.clone(), move |stop| {
+        turn_tasks.spawn(respawn("the agent loop", turns.clone(), move |stop| {
             agent::run(Arc::clone(&services), Arc::clone(&config), stop)
         }));
         self.log_start().await;
@@ -431,7 +431,7 @@ impl Daemon {
     /// Logs the start, with what the daemon consists of.
     async fn log_start(&self) {
         let skills = crate::workspace::skills::catalogue;
-        let found = self.services.workspace.off_thread(skills).await;
+        let found = self.services.workspace.run_blocking(skills).await;
         for broken in &found.broken {
             tracing::warn!(skill = %broken.path, reason = %broken.reason, "Skipped a skill");
         }

@@ -123,7 +123,7 @@ impl DocumentReader {
 }
 
 /// Runs the hidden entry if these are its arguments. It has to be called before anything else.
-pub fn entry(args: impl Iterator<Item = impl AsRef<OsStr>>) -> Option<ExitCode> {
+pub fn run_entry(args: impl Iterator<Item = impl AsRef<OsStr>>) -> Option<ExitCode> {
     let args: Vec<_> = args.take(3).collect();
     let [_, entry, form] = args.as_slice() else { return None };
     if entry.as_ref() != ENTRY {

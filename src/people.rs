@@ -147,7 +147,7 @@ pub const LOCAL: &str = "local";
 
 impl Access {
     /// Returns the rule in `chats` for the first of these ids that it contains.
-    pub fn listed<'a>(&self, ids: impl IntoIterator<Item = &'a str>) -> Option<Groups> {
+    pub fn chat_rule<'a>(&self, ids: impl IntoIterator<Item = &'a str>) -> Option<Groups> {
         ids.into_iter().find_map(|id| self.chats.get(id).copied())
     }
 
@@ -257,7 +257,7 @@ pub fn approve(
         params![pending.channel, pending.sender.id, pending.sender.name, role, Time(now)],
     )?;
     if role == Role::Owner {
-        set_owner_place(store, &pending.address(), &pending.sender.id)?;
+        set_owner_address(store, &pending.address(), &pending.sender.id)?;
     }
     Ok(Some((pending, role)))
 }
@@ -316,7 +316,7 @@ pub fn paired(store: &Connection) -> rusqlite::Result<Vec<Paired>> {
 }
 
 /// Returns the address of the owner's last private message.
-pub fn owner_place(store: &Connection) -> rusqlite::Result<Option<Address>> {
+pub fn owner_address(store: &Connection) -> rusqlite::Result<Option<Address>> {
     Ok(owner(store)?.map(|(place, _)| place))
 }
 
@@ -332,7 +332,7 @@ pub fn owner(store: &Connection) -> rusqlite::Result<Option<(Address, Option<Sen
         .optional()
 }
 
-pub fn set_owner_place(
+pub fn set_owner_address(
     store: &Connection,
     place: &Address,
     sender: &SenderId,

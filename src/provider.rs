@@ -16,10 +16,10 @@ pub mod fault;
 pub mod http;
 pub mod in_use;
 pub mod listing;
-mod made;
+mod call_record;
 pub mod models;
 pub mod names;
-pub mod offered;
+pub mod tool_json;
 pub mod openai;
 mod pictures;
 pub mod prices;
@@ -32,7 +32,7 @@ pub mod transcription;
 pub mod window;
 pub mod wire;
 mod used_marker;
-mod word;
+mod probe;
 
 use std::sync::Arc;
 
@@ -40,12 +40,13 @@ use futures_util::StreamExt;
 
 pub use answer_schema::{AnswerForm, takes_schema};
 pub use api::{DeltaStream, Provider, ProviderError, ProviderLayer};
+pub use call_record::describe_call;
 pub use completion::{Completion, Delta, StopReason, ToolCall, Usage};
-pub use config::{Config, HttpTimeouts, Patience, ProviderKind, Structured, Tools};
+pub use config::{Config, HttpTimeouts, ProviderKind, ProviderTimeouts, Structured, Tools};
 pub use default_window::{default_context, is_vendor, tokens};
-pub use made::recorded_call;
 pub use models::Models;
 pub use pictures::{IMAGE_BYTES_MAX, IMAGES_MAX, Picture, Pictures, ReadPictures, count_shown};
+pub use probe::probe_model;
 pub use request::{
     ASK_QUESTION, Attempts, COMPLETION, CONVERSE, PromptMessage, Request, ToolSchema, messages,
     transcript_as_messages,
@@ -53,7 +54,6 @@ pub use request::{
 pub use text_tools::{MALFORMED_CALL, answer_in_lone_call, is_lone_call};
 pub use used_marker::system_asking;
 pub use window::LearnedWindow;
-pub use word::ask_for_a_word;
 
 pub use crate::types::session::Effort;
 use api::begin_stream;
@@ -129,7 +129,7 @@ async fn complete_checked(
             Delta::UsedFacts(used) => completion.used_facts.extend(used),
             Delta::Usage(usage) => completion.usage = usage,
             Delta::Note(note) => completion.note = Some(note),
-            Delta::By(name) => completion.by = Some(name),
+            Delta::AnsweredBy(name) => completion.by = Some(name),
             Delta::Restart => {
                 marks = UsedMarkFilter::default();
                 let Completion { note, by, usage, mut wasted, .. } = completion;

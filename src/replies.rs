@@ -116,7 +116,7 @@ pub fn too_many_chats(most: usize) -> String {
 // Buttons.
 
 /// The bot's name for itself where it quotes itself.
-pub const ME: &str = "you";
+pub const OWN_NAME: &str = "you";
 pub const NOT_YOURS_TO_PRESS: &str = "Sorry, you can't answer this one.";
 pub const PRESS_LATER: &str = "Too many messages are waiting here. Press the button again later.";
 pub const ALREADY_DECIDED: &str = "This was already decided.";
@@ -128,7 +128,7 @@ pub fn decided(question: &str, choice: &str, by: &str) -> String {
 }
 
 /// A question where there are no buttons.
-pub fn choices_in_words<'a>(
+pub fn question_with_choices<'a>(
     question: &str,
     choices: impl Iterator<Item = (&'a String, &'a String)>,
 ) -> String {
@@ -145,7 +145,7 @@ pub fn choices_in_words<'a>(
 pub const WHOLE_ANSWER_NAME: &str = "answer.md";
 pub const WHOLE_ANSWER: &str = "Here is the full answer.";
 
-pub fn file_lies_at(name: &str, path: &str) -> String {
+pub fn file_saved_at(name: &str, path: &str) -> String {
     format!("[file {}: {} in the workspace]", shown_name(name), shown_path(path))
 }
 
@@ -208,7 +208,8 @@ pub const TOO_LATE: &str = "I was offline when you wrote this, and found it more
 /// The status that Slack shows behind the bot's name.
 pub const WORKING: &str = "is working on it…";
 
-pub const NO_WORDS: &str = "The model gave an empty answer. Please try rephrasing your message.";
+pub const EMPTY_ANSWER: &str =
+    "The model gave an empty answer. Please try rephrasing your message.";
 /// In place of a line of an answer that stands for a file which cannot be sent.
 pub fn not_attached(line: &str, why: &str) -> String {
     format!("{line} (I cannot attach this file: {})", as_is(why))
@@ -227,10 +228,10 @@ pub const LIMIT_USED_UP: &str = "The model reached its output limit before it an
 pub const LIMIT_USED_UP_OWNER: &str = "The model reached its output limit before it answered. Raise max_tokens in config.toml, then restart me.";
 pub const MODEL_REFUSED: &str = "The model declined to answer this.";
 /// The end of a text that is still being written.
-pub const GOES_ON: &str = " …";
+pub const CONTINUATION_MARK: &str = " …";
 
 /// The line for a running tool: its name, and its first argument.
-pub fn doing(tool: &str, arguments: &str) -> String {
+pub fn running_tool(tool: &str, arguments: &str) -> String {
     const SHOWN_CHARS_MAX: usize = 60;
     let arguments: serde_json::Value = serde_json::from_str(arguments).unwrap_or_default();
     let first = arguments.as_object().and_then(|arguments| arguments.values().next());
@@ -253,11 +254,11 @@ pub fn reading_prompt(seconds: u64) -> String {
 
 /// The line for a turn that waits for a summary.
 pub const COMPACTING: &str = "⚙ summarising our earlier messages";
-pub const GAVE_UP: &str = "I tried this three times and was interrupted each time, so I stopped. Please try rephrasing it.";
+pub const INTERRUPTED_TOO_OFTEN: &str = "I tried this three times and was interrupted each time, so I stopped. Please try rephrasing it.";
 pub const SOMETHING_BROKE: &str =
     "Something went wrong on my side. Please try again. The details are in my log.";
 
-pub const IN_CIRCLES: &str = "I kept repeating the same calls with the same results, so I stopped. Please try rephrasing it.";
+pub const REPEATED_CALLS: &str = "I kept repeating the same calls with the same results, so I stopped. Please try rephrasing it.";
 
 pub fn steps_exhausted(steps: usize) -> String {
     format!("I stopped after {steps} steps and I'm not finished yet. Say “go on” to continue.")
@@ -311,8 +312,8 @@ pub const COMMAND_WORDS: (&str, &str) = ("words", "The text after the command");
 
 /// Whoever invokes a command natively sees this at once, and nobody else does; what comes of the
 /// command follows as a message.
-pub const COMMAND_TAKEN: &str = "Got it.";
-pub const COMMAND_NOT_TAKEN: &str = "You can't use this command here.";
+pub const COMMAND_RECEIVED: &str = "Got it.";
+pub const COMMAND_NOT_ALLOWED: &str = "You can't use this command here.";
 pub const COMMAND_ELSEWHERE: &str = "I'm not a member of this conversation, so I can't answer here. Invite me, or write to me directly.";
 
 /// The name of a thread whose question has no words.

@@ -10,8 +10,8 @@
 //! ```
 
 pub mod account;
-mod allowed;
-mod calls;
+mod allowed_calls;
+mod seccomp;
 mod cgroup;
 mod command;
 pub mod accounting;
@@ -40,11 +40,11 @@ use std::process::ExitCode;
 
 pub use cgroup::adopt_cgroup;
 pub use command::{
-    AccountKind, CommandLimits, ENTRY, Enforced, NetworkAccess, Sandbox, SandboxCommand,
+    AccountKind, CommandLimits, ENTRY, NetworkAccess, Protections, Sandbox, SandboxCommand,
     SandboxLevel,
 };
 pub use output::{KeptOutput, WHOLE_BYTES_MAX};
-pub use paths::{Exposed, exposed, is_of_system};
+pub use paths::{ExposedPath, find_exposed_path, is_of_system};
 pub use program::{ProgramStreams, SandboxedProgram};
 pub use readable::readable;
 pub use scratch::sweep;
@@ -52,10 +52,10 @@ pub use start::{
     CommandEnding, CommandInput, FinishedCommand, OUTPUT_BYTES_MAX, RunningSandbox, StdinFeed, run,
     run_until,
 };
-pub use trial::{SandboxState, trial};
+pub use trial::{SandboxState, test_sandbox};
 pub use wire::ExceededLimit;
 
 /// Runs the hidden entry, if these are its arguments. To be called before anything else.
-pub fn entry(mut args: impl Iterator<Item = impl AsRef<OsStr>>) -> Option<ExitCode> {
+pub fn run_entry(mut args: impl Iterator<Item = impl AsRef<OsStr>>) -> Option<ExitCode> {
     (args.nth(1)?.as_ref() == ENTRY).then(entry::run)
 }

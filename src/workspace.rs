@@ -2,7 +2,7 @@
 //!
 //! All access goes through one directory that is opened once, below which the kernel resolves every
 //! path (openat2 with RESOLVE_BENEATH), so that links and races cannot lead out. Everything here
-//! blocks; async code calls it through [`Workspace::off_thread`]. Not here: the meaning of
+//! blocks; async code calls it through [`Workspace::run_blocking`]. Not here: the meaning of
 //! a file to the tool that reads it (`tools`).
 
 pub mod folders;
@@ -15,7 +15,7 @@ pub mod opened;
 pub mod persons;
 pub mod file_reads;
 pub mod path;
-pub mod rules;
+pub mod instruction_scan;
 pub mod skills;
 pub mod snapshot;
 pub mod template;
@@ -46,7 +46,7 @@ pub use self::files::{
     Audience, EntryKind, FileError, FilePage, FolderListing, ListingEntry, READ_BYTES_MAX,
 };
 pub use self::hash::Hash;
-pub use self::incoming::Incoming;
+pub use self::incoming::PartialFile;
 pub use self::media_type::media_type;
 pub use self::opened::{DatedEntry, OpenedFile, OpenedFolder};
 pub use self::picture::picture_type;
@@ -75,7 +75,7 @@ struct WorkspaceInner {
     skills: Mutex<SkillCache>,
     /// The versions that are in force; locked for a moment only.
     instructions: Instructions,
-    surroundings: SkillEnvironment,
+    skill_environment: SkillEnvironment,
     /// Files that are untrusted although they lie here; locked for a moment only.
     marked: Mutex<BTreeSet<WorkspacePath>>,
     /// Held while a change is made, as changes come from many sessions; never over an await.
@@ -91,13 +91,13 @@ impl Workspace {
     }
 
     /// As [`Self::open`], with what skills may need of the machine.
-    pub fn open_in(root: &Path, surroundings: SkillEnvironment) -> anyhow::Result<Self> {
+    pub fn open_in(root: &Path, skill_environment: SkillEnvironment) -> anyhow::Result<Self> {
         template::make_root(root)?;
         let dir = Dir::open_ambient_dir(root, ambient_authority())
             .with_context(|| format!("cannot open the workspace {}", root.display()))?;
         template::fill(&dir).context("cannot write the template of the workspace")?;
         writes::sweep(&dir);
-        let workspace = Self::of(root, dir, surroundings)?;
+        let workspace = Self::of(root, dir, skill_environment)?;
         for name in [DOWNLOADS, SHARED] {
             let folder = WorkspacePath::own(name);
             workspace.make_folder(&folder).with_context(|| format!("cannot make {name}/"))?;
@@ -109,13 +109,16 @@ impl Workspace {
     }
 
     /// Looks at a folder that is there, and may be another process's: nothing is made or removed.
-    pub fn look(root: &Path, surroundings: SkillEnvironment) -> anyhow::Result<Self> {
+    pub fn open_read_only(
+        root: &Path,
+        skill_environment: SkillEnvironment,
+    ) -> anyhow::Result<Self> {
         let dir = Dir::open_ambient_dir(root, ambient_authority())
             .with_context(|| format!("cannot open the workspace {}", root.display()))?;
-        Self::of(root, dir, surroundings)
+        Self::of(root, dir, skill_environment)
     }
 
-    fn of(root: &Path, dir: Dir, surroundings: SkillEnvironment) -> anyhow::Result<Self> {
+    fn of(root: &Path, dir: Dir, skill_environment: SkillEnvironment) -> anyhow::Result<Self> {
         let home = match root.parent() {
             Some(home) if !home.as_os_str().is_empty() => home,
             _ => Path::new("."),
@@ -129,7 +132,7 @@ impl Workspace {
             instruction_files: Mutex::default(),
             skills: Mutex::default(),
             instructions: Instructions::default(),
-            surroundings,
+            skill_environment,
             marked: Mutex::default(),
             changing: Mutex::default(),
         })))
@@ -137,12 +140,12 @@ impl Workspace {
 
     /// The open folder below which a path is resolved.
     fn base(&self, path: &WorkspacePath) -> &Dir {
-        if path.is_beside() { &self.0.home } else { &self.0.dir }
+        if path.is_beside_workspace() { &self.0.home } else { &self.0.dir }
     }
 
     /// The place of a path on disk, for commands.
     fn on_disk(&self, path: &WorkspacePath) -> io::Result<PathBuf> {
-        match path.is_beside() {
+        match path.is_beside_workspace() {
             true => Ok(self.home_on_disk()?.join(path)),
             false => Ok(self.root().canonicalize()?.join(path)),
         }
@@ -160,7 +163,7 @@ impl Workspace {
     }
 
     /// The place on disk of something in one of the folders, if nothing leads out of that folder.
-    pub fn place_of(&self, path: &WorkspacePath) -> Option<PathBuf> {
+    pub fn disk_path(&self, path: &WorkspacePath) -> Option<PathBuf> {
         let root = match path.own_folder() {
             Some(folder) => self.on_disk(&folder).ok()?,
             None => self.root().canonicalize().ok()?,
@@ -171,7 +174,7 @@ impl Workspace {
 
     /// Does blocking `work` where it stops nobody; it runs to its end even if the caller is
     /// dropped.
-    pub async fn off_thread<T: Send + 'static>(
+    pub async fn run_blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Self) -> T + Send + 'static,
     ) -> T {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, TimeDelta, Utc};
 use fastrand::Rng;
 use peacrab::memory::recall::query::{self, RecallHit, RecallQuery};
-use peacrab::memory::recall::words::{snippet, telling_terms};
+use peacrab::memory::recall::words::{significant_terms, snippet};
 use peacrab::memory::recall::{self, RecallKey, RecallKind, RecallText};
 use peacrab::provider::tokens;
 use peacrab::store::{Store, Sync};
@@ -152,7 +152,7 @@ async fn deletions(store: &Store, sessions: &[KnownSession], answers: &[i64]) ->
 }
 
 async fn ask(store: &Store, question: &str) -> Result<Vec<RecallHit>, Box<dyn std::error::Error>> {
-    let terms = telling_terms(question);
+    let terms = significant_terms(question);
     let wanted = RecallQuery {
         keys: vec![key()],
         terms,
@@ -165,7 +165,7 @@ async fn ask(store: &Store, question: &str) -> Result<Vec<RecallHit>, Box<dyn st
 }
 
 fn shown_tokens(hit: &RecallHit, question: &str) -> u64 {
-    tokens(&snippet(&hit.text, &telling_terms(question)).0)
+    tokens(&snippet(&hit.text, &significant_terms(question)).0)
 }
 
 fn key() -> RecallKey {

@@ -71,5 +71,5 @@ pub(super) async fn handle(
 }
 
 fn configured_groups(access: &Access, control: &WaitingMessage) -> Groups {
-    access.listed(control.inbound.config_ids()).unwrap_or(access.groups)
+    access.chat_rule(control.inbound.config_ids()).unwrap_or(access.groups)
 }

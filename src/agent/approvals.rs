@@ -359,8 +359,8 @@ impl ApprovalJudge {
         }
         let tools: Vec<_> = tools.iter().map(String::as_str).collect();
         Ok(match (approve, has_room) {
-            (true, true) => Ok(replies::making_later(&tools)),
-            (true, false) => Err(replies::too_many_later(AT_ONCE_MAX, &tools)),
+            (true, true) => Ok(replies::making_deferred_calls(&tools)),
+            (true, false) => Err(replies::too_many_deferred_calls(AT_ONCE_MAX, &tools)),
             (false, _) => Ok(replies::denied_call(&tools.join(", "))),
         })
     }
@@ -376,10 +376,10 @@ fn approve(
         return Ok(Err(replies::ALREADY_DECIDED.to_owned()));
     };
     if always && !asks::approval(store, id)?.is_some_and(|call| call.offers_always) {
-        return Ok(Err(replies::no_always(id.0)));
+        return Ok(Err(replies::cannot_always_allow(id.0)));
     }
     let choice = if always { replies::ALWAYS } else { replies::ONCE };
-    asks::end(store, &ask, AskOutcome::Settled, &replies::choice_of(choice, by))?;
+    asks::end(store, &ask, AskOutcome::Settled, &replies::choice_by(choice, by))?;
     let RequestedCall { known_on, person, tool } = transcript::requested_call(store, ask.call)?;
     if always {
         let (channel, sender) = (known_on.to_string(), person.id.to_string());
@@ -397,7 +397,7 @@ fn deny(store: &Connection, id: AskId, by: &str) -> rusqlite::Result<Result<Stri
     let Some(ask) = approval(store, id)? else {
         return Ok(Err(replies::ALREADY_DECIDED.to_owned()));
     };
-    asks::end(store, &ask, AskOutcome::Settled, &replies::choice_of(replies::DENY, by))?;
+    asks::end(store, &ask, AskOutcome::Settled, &replies::choice_by(replies::DENY, by))?;
     let tool = transcript::requested_call(store, ask.call)?.tool;
     transcript::end_call(store, ask.call, &CallOutcome::Denied(prompt::denied_by(by)), &[])?;
     resume_if_decided(store, &ask)?;
@@ -433,7 +433,7 @@ fn ask_each(store: &Connection, open: &[Ask]) -> rusqlite::Result<Result<String,
     }
     Ok(match open.len() {
         0 => Err(replies::ALREADY_DECIDED.to_owned()),
-        count => Ok(replies::asking_each(count)),
+        count => Ok(replies::will_ask_each(count)),
     })
 }
 

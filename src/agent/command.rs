@@ -206,7 +206,7 @@ pub(super) async fn handle(
         }
         Command::Status => status::status(scope, control).await?,
         Command::Set(wish) => return settings::handle(scope, control, wish).await,
-        Command::Skills => services.workspace.off_thread(skills_text).await,
+        Command::Skills => services.workspace.run_blocking(skills_text).await,
         Command::Usage => usage(services, control).await?,
         #[cfg(feature = "gateway")]
         Command::Web => page_link::reply_text(scope, control).await?,
@@ -318,7 +318,7 @@ async fn refuse_restart(
         if is_private {
             return Ok(words);
         }
-        if let Some(owner) = access::owner_place(store)? {
+        if let Some(owner) = access::owner_address(store)? {
             outbox::put(store, &owner, None, &words)?;
         }
         Ok(replies::RESTART_REFUSED.to_owned())
@@ -352,7 +352,7 @@ pub fn pair(
         Pairing::Deny(code) => match access::deny(store, code, now)? {
             None => Err(replies::UNKNOWN_CODE.to_owned()),
             Some(stranger) => {
-                outbox::put(store, &stranger.address(), None, replies::TURNED_AWAY)?;
+                outbox::put(store, &stranger.address(), None, replies::PERSON_DECLINED)?;
                 let (channel, id) = (&stranger.channel, &stranger.sender.id);
                 tracing::info!(%channel, %id, "Turned somebody away");
                 Ok(replies::denied(&stranger.sender))
@@ -378,7 +378,7 @@ fn list(pending: &[access::Pending], paired: &[access::Paired]) -> String {
     }
     let waiting = pending
         .iter()
-        .map(|person| replies::waits_with_code(&person.sender, &person.channel, &person.code));
+        .map(|person| replies::pending_person(&person.sender, &person.channel, &person.code));
     let admitted = paired
         .iter()
         .map(|person| replies::is_paired(&person.sender, &person.channel, person.role));

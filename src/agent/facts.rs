@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use self::edited_file::FactsFileCommand;
 use crate::bus::journal::WaitingMessage;
 use crate::memory::facts::{
-    self, FACT_CHARS_MAX, Fact, FactId, FactKind, FactOrigin, FactStatus, Kept, NewFact,
+    self, FACT_CHARS_MAX, Fact, FactId, FactKind, FactOrigin, FactStatus, KeepOutcome, NewFact,
 };
 use crate::memory::{self, audience, recall};
 use crate::people::Role;
@@ -98,12 +98,12 @@ pub(super) async fn remember(
     };
     let active_max = turns.config.memory.facts_max;
     let kept = commits::apply_command(&services.bus.store, control, move |store| {
-        let keys = recall::keys_of_talks(store, &at, chat_kind, &who)?;
+        let keys = recall::conversation_keys(store, &at, chat_kind, &who)?;
         let new = NewFact { kind, text, origin: FactOrigin::Told, sources };
         Ok(match facts::keep(store, &keys, &new, active_max, Utc::now())? {
-            Kept::New(id) => replies::fact_kept(id.0, &new.text),
-            Kept::Known(id) => replies::fact_known(id.0),
-            Kept::Full => replies::FACTS_FULL.to_owned(),
+            KeepOutcome::New(id) => replies::fact_saved(id.0, &new.text),
+            KeepOutcome::Known(id) => replies::fact_already_known(id.0),
+            KeepOutcome::Full => replies::FACTS_FULL.to_owned(),
         })
     });
     kept.await?;
@@ -141,18 +141,18 @@ async fn keep_offered(
     let is_own_word = inbound.body.sources.is_empty();
     let active_max = turns.config.memory.facts_max;
     let kept = commits::apply_command(&turns.services.bus.store, control, move |store| {
-        let keys = recall::keys_of_talks(store, &at, chat_kind, &who)?;
-        let known = facts::of(store, &keys)?;
+        let keys = recall::conversation_keys(store, &at, chat_kind, &who)?;
+        let known = facts::list(store, &keys)?;
         let found = known.into_iter().find(|it| it.id == fact);
         let Some(found) = found.filter(|_| is_own_word) else {
             return Ok(replies::no_such_fact(fact.0));
         };
         if found.status != FactStatus::Offered {
-            return Ok(replies::fact_known(fact.0));
+            return Ok(replies::fact_already_known(fact.0));
         }
         facts::accept(store, fact, Utc::now())?;
         facts::expire(store, &keys, active_max, Utc::now())?;
-        Ok(replies::fact_kept(fact.0, &found.text))
+        Ok(replies::fact_saved(fact.0, &found.text))
     });
     kept.await?;
     refresh_file(&turns.services, control).await
@@ -205,8 +205,8 @@ async fn read_shown_facts(
     let (at, chat_kind, who) =
         (inbound.from.clone(), inbound.chat_kind, control.sender().id.clone());
     let query = move |store: &Connection| {
-        let keys = recall::keys_of_talks(store, &at, chat_kind, &who)?;
-        facts::of(store, &keys)
+        let keys = recall::conversation_keys(store, &at, chat_kind, &who)?;
+        facts::list(store, &keys)
     };
     let known = services.bus.store.read(query).await?;
     let (offered, mut known): (Vec<_>, Vec<_>) =
@@ -223,7 +223,7 @@ async fn read_shown_facts(
     if word.is_some() || audience(role, chat_kind) != Audience::Owner {
         return Ok((text, offered));
     }
-    let memory = services.workspace.off_thread(|it| memory::memory(it, &FileScope::Owner)).await;
+    let memory = services.workspace.run_blocking(|it| memory::memory(it, &FileScope::Owner)).await;
     let lines = memory.lines().filter(|line| !line.trim().is_empty()).count();
     Ok((format!("{text}\n{}", replies::memory_files(lines)), offered))
 }

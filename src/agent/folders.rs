@@ -42,7 +42,7 @@ async fn carry_out_all(services: &Services) -> Result<bool, StoreError> {
     let store = &services.bus.store;
     let mut all_done = true;
     for order in store.read(folders::orders).await? {
-        match services.workspace.off_thread(move |workspace| carry_out(workspace, order)).await {
+        match services.workspace.run_blocking(move |workspace| carry_out(workspace, order)).await {
             Ok(()) => {
                 attachments::follow(store, &services.workspace, order.person, heir(order)).await?;
                 attachments::sweep(store, &services.workspace).await?;
@@ -95,7 +95,7 @@ pub async fn adopt(
     }
     let people = people.clone();
     let accounts = move |store: &Connection| {
-        people.meet_all(store, chrono::Utc::now())?;
+        people.record_known_accounts(store, chrono::Utc::now())?;
         persons::accounts(store)
     };
     let accounts = store.write("persons of folders", Sync::Later, accounts).await?;
@@ -113,6 +113,6 @@ pub async fn adopt(
             }
         }
     };
-    workspace.off_thread(adopt).await;
+    workspace.run_blocking(adopt).await;
     Ok(())
 }

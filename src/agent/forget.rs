@@ -148,7 +148,7 @@ async fn read_scope(
         (control.inbound.from.clone(), control.inbound.chat_kind, control.sender().id.clone());
     let fact = order.fact();
     let query = move |store: &Connection| {
-        let keys = recall::keys_of_talks(store, &at, chat_kind, &who)?;
+        let keys = recall::conversation_keys(store, &at, chat_kind, &who)?;
         let whose = match chat_kind {
             ChatKind::Group => ForgottenChats::Group(ChatPlace {
                 channel: at.channel.to_string(),
@@ -168,7 +168,7 @@ async fn read_scope(
             chats.push(here);
         }
         let is_busy = has_unfinished_turn(store, &chats)?;
-        let known = facts::of(store, &keys)?;
+        let known = facts::list(store, &keys)?;
         let fact = known.into_iter().find(|it| Some(it.id) == fact).map(|it| it.text);
         Ok(ForgetScope { keys, chats, chat_kind, files, is_busy, fact })
     };
@@ -288,7 +288,7 @@ async fn facts_with_words(
 ) -> Result<Vec<(FactId, String)>, StoreError> {
     let (keys, words) = (scope.keys.clone(), words.clone());
     let query = move |store: &Connection| {
-        let known = facts::of(store, &keys)?.into_iter().filter(|fact| words.are_in(&fact.text));
+        let known = facts::list(store, &keys)?.into_iter().filter(|fact| words.are_in(&fact.text));
         Ok(known.map(|fact| (fact.id, fact.text)).collect())
     };
     store.read(query).await
@@ -345,7 +345,7 @@ impl ForgetWork {
         }
         let reply = match (failed, &rewritten) {
             (Some(path), _) => replies::not_all_forgotten(&path),
-            (None, Err(_)) => replies::FORGOTTEN_BUT_FOR_FREE_SPACE.to_owned(),
+            (None, Err(_)) => replies::FORGOTTEN_EXCEPT_FREE_SPACE.to_owned(),
             (None, Ok(())) => replies::FORGOTTEN_NOW.to_owned(),
         };
         let control = control.clone();
@@ -390,7 +390,7 @@ async fn forget_facts(
     let (keys, sought) = (scope.keys.clone(), words.clone());
     let remove = move |store: &Connection| {
         extraction::note_forgotten(store)?;
-        let known = facts::of(store, &keys)?;
+        let known = facts::list(store, &keys)?;
         let known = known.iter().filter(|fact| sought.are_in(&fact.text));
         known.into_iter().try_for_each(|fact| facts::remove(store, fact.id))
     };

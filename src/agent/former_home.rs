@@ -51,7 +51,7 @@ async fn report(services: &Services) -> Result<(), StoreError> {
     let offered = tainted_chats(services).await?;
     let put_messages = move |store: &Connection| {
         let list = list(store)?;
-        match (people::owner_place(store)?, list) {
+        match (people::owner_address(store)?, list) {
             (None, Some(_)) => return Ok(()),
             (Some(owner), Some(list)) => {
                 outbox::put_body(store, &owner, &list)?;

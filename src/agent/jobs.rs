@@ -69,7 +69,7 @@ pub fn check_may_command(
     chat_kind: ChatKind,
 ) -> Result<(), String> {
     let Some(commands) = &config.commands else {
-        return Err(replies::no_commands(&shell.words()));
+        return Err(replies::no_commands(&shell.describe()));
     };
     let needs = wanted.needs()?;
     let permission =

@@ -9,7 +9,7 @@ use crate::conversation::budgets::stored;
 use crate::conversation::ledger::sums::{LedgerFilter, spent_since};
 use crate::conversation::ledger::{self, USAGE_PERIOD};
 use crate::people::folders::{self, FolderAct};
-use crate::people::links::{self, AccountLink, Entered, LinkAccount};
+use crate::people::links::{self, AccountLink, LinkAccount, LinkCodeOutcome};
 use crate::people::listing::{self, ListedPerson, RoleFrom};
 use crate::people::persons::PersonAccount;
 use crate::people::{self, People, Role};
@@ -278,7 +278,7 @@ pub(super) async fn link(
         let now = Utc::now();
         match order {
             LinkCommand::Offer => {
-                links::offer(store, &account, now).map(|code| replies::link_code(&code))
+                links::create_code(store, &account, now).map(|code| replies::link_code(&code))
             }
             LinkCommand::Enter(_)
                 if !rates.may_try_code(&account.at.channel, &account.sender.id) =>
@@ -313,10 +313,10 @@ fn enter(
     account: &LinkAccount,
     now: DateTime<Utc>,
 ) -> rusqlite::Result<String> {
-    let link = match links::enter(store, people, code, account, now)? {
-        Entered::Unknown => return Ok(replies::LINK_UNKNOWN.to_owned()),
-        Entered::Joined => return Ok(replies::LINK_JOINED_ALREADY.to_owned()),
-        Entered::Waits(link) => link,
+    let link = match links::enter_code(store, people, code, account, now)? {
+        LinkCodeOutcome::Unknown => return Ok(replies::LINK_UNKNOWN.to_owned()),
+        LinkCodeOutcome::Joined => return Ok(replies::LINK_JOINED_ALREADY.to_owned()),
+        LinkCodeOutcome::Unconfirmed(link) => link,
     };
     let confirms = &link.confirms;
     let role = people.role_of(store, &confirms.at.channel, &confirms.sender.id)?;
@@ -349,7 +349,7 @@ fn join(store: &Connection, people: &People, link: &AccountLink) -> rusqlite::Re
     let message = replies::linked(&one, &other);
     outbox::put(store, &link.joins.at, None, &message)?;
     let places = [&link.confirms.at, &link.joins.at];
-    if let Some(owner) = people::owner_place(store)?
+    if let Some(owner) = people::owner_address(store)?
         && !places.iter().any(|at| (&at.channel, &at.chat) == (&owner.channel, &owner.chat))
     {
         outbox::put(store, &owner, None, &replies::owner_hears_of_link(&one, &other, remaining))?;
@@ -370,7 +370,7 @@ pub(super) async fn unlink(
 ) -> Result<(), StoreError> {
     let account = account_of(control);
     commits::apply_command(&services.bus.store, control, move |store| {
-        let Some((before, own)) = links::part(store, &account, Utc::now())? else {
+        let Some((before, own)) = links::unlink(store, &account, Utc::now())? else {
             return Ok(replies::NOT_LINKED.to_owned());
         };
         stored::copy(store, before, own)?;

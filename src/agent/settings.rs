@@ -95,7 +95,7 @@ pub(super) async fn handle(
                         name: &model.name,
                         shown: model.provider.name(),
                         chosen: current.model.as_ref() == Some(&model.name),
-                        in_line: model.standing == Standing::InLine,
+                        is_default: model.standing == Standing::Default,
                     });
                     replies::models(&shown.collect::<Vec<_>>())
                 }

@@ -225,7 +225,7 @@ async fn ask(
         ending: None,
     });
     let provider = turns.models.for_session(&session);
-    let _in_use = turns.models.all.in_use.enter(provider.name());
+    let _in_use = turns.models.all.in_use.begin_use(provider.name());
     let pictures = match provider.sees() {
         true => Pictures::read(&turns.services.workspace, &session.turns).await,
         false => Pictures::default(),
@@ -277,7 +277,7 @@ fn reply_text(completion: &Completion) -> String {
         return match completion.stop {
             Some(StopReason::Refused) => replies::MODEL_REFUSED,
             Some(StopReason::MaxTokens) => replies::LIMIT_USED_UP,
-            _ => replies::NO_WORDS,
+            _ => replies::EMPTY_ANSWER,
         }
         .to_owned();
     }

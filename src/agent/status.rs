@@ -61,12 +61,12 @@ pub(super) async fn status(
     let caller = Caller::Conversation(chosen.persona.finish.unwrap_or(turns.config.finish));
     let user = ToolUser { role: tool_role(role, chat_kind), allowed: &chosen.persona.tools };
     let offered = turns.tools.offered(caller, user).len();
-    let shell = (config.shell != SandboxState::Off).then(|| config.shell.words());
+    let shell = (config.shell != SandboxState::Off).then(|| config.shell.describe());
     let heartbeat = match (role, chat_kind) {
         (Role::Owner, ChatKind::Private) => Some(turns.heartbeat.describe().await?),
         _ => None,
     };
-    let skills = services.workspace.off_thread(|it| catalogue(it).for_model().count()).await;
+    let skills = services.workspace.run_blocking(|it| catalogue(it).for_model().count()).await;
     let (tokens, is_counted) = match size {
         PromptSize::Counted(tokens) => (tokens, true),
         PromptSize::Estimated(tokens) => (tokens, false),

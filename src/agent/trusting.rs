@@ -75,7 +75,7 @@ impl UntrustedFile {
         if *file.path() != path {
             return Err(replies::not_trusted(given, &replies::TRUST_NO_LINKS));
         }
-        if !path.is_of_others() {
+        if !path.is_untrusted() {
             return Err(replies::not_trusted(given, &replies::TRUSTED_ALREADY));
         }
         let bytes = file.read_up_to(FILE_BYTES_MAX).map_err(refusal)?;
@@ -103,7 +103,7 @@ impl UntrustedFile {
             return None;
         }
         // People and programs may follow a file of such a name, in whatever folder it lies.
-        if self.copy.is_named_as_rule() || self.copy.is_shown_changed() {
+        if self.copy.is_named_as_rule() || self.copy.is_change_reported() {
             return Some(replies::TRUST_NO_INSTRUCTIONS);
         }
         let has_room = workspace.has_room_for(self.bytes.len() as u64);
@@ -131,7 +131,7 @@ impl UntrustedFile {
                 copied
             }
             Err(FileError::Changed(_)) => {
-                replies::not_trusted(self.path.as_str(), &replies::is_there(&self.copy))
+                replies::not_trusted(self.path.as_str(), &replies::file_exists(&self.copy))
             }
             Err(error) => replies::not_trusted(self.path.as_str(), &error),
         }
@@ -147,7 +147,7 @@ impl UntrustedFile {
                 kind: MediaKind::Document,
                 caption: String::new(),
                 printed: true,
-                content: Content::Text(replies::shown_whole(text)),
+                content: Content::Text(replies::whole_text(text)),
             })
         });
         let shown = (!is_long).then_some(text);
@@ -207,7 +207,7 @@ pub(super) async fn handle(
             None => Ok(file.question()),
         }
     };
-    match services.workspace.off_thread(read_or_copy).await {
+    match services.workspace.run_blocking(read_or_copy).await {
         Err(reply) => commits::reply(store, control, reply).await,
         Ok(bodies) => commits::reply_with_bodies(store, control, bodies).await,
     }

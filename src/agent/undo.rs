@@ -72,7 +72,7 @@ pub(super) async fn handle(
         Some((call, intent)) => match calls::find_fate(&turns.services, &intent).await {
             CallFate::Yes => return done(&turns.services, control, call, &target, &intent).await,
             CallFate::Unknown => {
-                let reply = replies::UNDO_IN_DOUBT.to_owned();
+                let reply = replies::UNDO_STATE_UNKNOWN.to_owned();
                 let settled = SettledUndo { call, outcome: CallOutcome::Interrupted };
                 return end(&turns.services, control, Some(settled), reply).await;
             }
@@ -81,7 +81,7 @@ pub(super) async fn handle(
     };
     let scope = file_scope(role, chat_kind, &control.inbound.from, &owner);
     let (images, asked) = (turns.actions.images.clone(), target);
-    let prepared = turns.services.workspace.off_thread(move |workspace| {
+    let prepared = turns.services.workspace.run_blocking(move |workspace| {
         let change = actions::change_that_undoes(workspace, &images, &asked, &scope);
         let kept = change.as_ref().is_ok_and(|change| images.keep_before(workspace, change));
         (change, kept, asked)

@@ -140,8 +140,8 @@ async fn explain_fact(
     let (at, chat_kind) = (control.inbound.from.clone(), control.inbound.chat_kind);
     let who = control.sender().id.clone();
     let query = move |store: &Connection| {
-        let keys = recall::keys_of_talks(store, &at, chat_kind, &who)?;
-        let known = facts::of(store, &keys)?;
+        let keys = recall::conversation_keys(store, &at, chat_kind, &who)?;
+        let known = facts::list(store, &keys)?;
         let Some(fact) = known.iter().find(|fact| fact.id == id).cloned() else { return Ok(None) };
         let former = facts::former_of(store, id)?;
         let former = known.into_iter().filter(|it| former.contains(&it.id)).collect::<Vec<_>>();

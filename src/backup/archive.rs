@@ -153,7 +153,7 @@ impl Packer<'_> {
 
     fn pack_file(&mut self, path: &Path, linked: &mut LinkedFiles) -> io::Result<()> {
         let Some(opened) = self.open(path) else { return Ok(()) };
-        match linked.keeps_back(path, &opened.meta) {
+        match linked.defer(path, &opened.meta) {
             true => Ok(()),
             false => self.append_file(path, opened),
         }

@@ -84,7 +84,7 @@ pub(super) fn in_store(
     let Some(workspace) = &files.workspace else { return Ok(deleted) };
     for record in records {
         let words = record.words();
-        for fact in facts::of(store, &record.scope.keys)? {
+        for fact in facts::list(store, &record.scope.keys)? {
             if words.are_in(&fact.text) {
                 facts::remove(store, fact.id)?;
             }

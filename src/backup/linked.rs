@@ -33,7 +33,7 @@ struct OwnPath<'a> {
 
 impl LinkedFiles {
     /// Returns true if a file is in a workspace and has several names: its place is known only once all files are.
-    pub(super) fn keeps_back(&mut self, path: &Path, meta: &Metadata) -> bool {
+    pub(super) fn defer(&mut self, path: &Path, meta: &Metadata) -> bool {
         if meta.nlink() < 2 {
             return false;
         }

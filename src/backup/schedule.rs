@@ -25,7 +25,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(3600);
 
 /// The troubles that the owner has heard of, and that have not ended since.
 #[derive(Default)]
-struct ToldTroubles {
+struct ReportedTroubles {
     failure: bool,
     left_out: bool,
 }
@@ -39,7 +39,7 @@ enum Attempt {
 
 /// Makes backups until `stop`.
 pub async fn run(home: PathBuf, config: Config, bus: Bus, stop: CancellationToken) {
-    let mut told = ToldTroubles::default();
+    let mut told = ReportedTroubles::default();
     loop {
         let pause = match attempt(&home, &config, Utc::now()).await {
             Ok(Attempt::Later(wait)) => wait.min(LOOK_EVERY),
@@ -66,7 +66,7 @@ pub async fn run(home: PathBuf, config: Config, bus: Bus, stop: CancellationToke
 }
 
 /// Tells the owner once that files cannot be read, until a backup has all again.
-async fn report_left_out(bus: &Bus, made: &BackupSummary, told: &mut ToldTroubles) {
+async fn report_left_out(bus: &Bus, made: &BackupSummary, told: &mut ReportedTroubles) {
     let count = made.left_out.count;
     let has_told = std::mem::replace(&mut told.left_out, count > 0);
     if count > 0 {

@@ -50,7 +50,7 @@ pub(super) fn settle(
             &manifest.made.format("%Y-%m-%d %H:%M UTC").to_string(),
             &RestoredWork { forgotten: since.forgotten.len(), ..end_all(store, now)? },
         );
-        if let Some(owner) = people::owner_place(store)? {
+        if let Some(owner) = people::owner_address(store)? {
             outbox::put(store, &owner, None, &words)?;
         }
         Ok(SettledStore { pending: words, forgotten })

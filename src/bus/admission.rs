@@ -69,9 +69,10 @@ fn accept(
     let sender = inbound.cause.sender();
     let from = &inbound.from;
     // Notices to the owner go elsewhere if possible, because the terminal may be closed.
-    let is_reachable = sender.id.as_str() != people::LOCAL || people::owner_place(store)?.is_none();
+    let is_reachable =
+        sender.id.as_str() != people::LOCAL || people::owner_address(store)?.is_none();
     if role == Role::Owner && inbound.chat_kind == ChatKind::Private && is_reachable {
-        people::set_owner_place(store, from, &sender.id)?;
+        people::set_owner_address(store, from, &sender.id)?;
     }
     let control = is_control(&inbound.body.text);
     if role != Role::Owner
@@ -93,7 +94,7 @@ fn accept(
         journal::add(store, inbound, control, Some(InboundOutcome::Refused))?;
         return Ok(Published::Full);
     }
-    persons::meet(store, &from.channel, sender, Utc::now())?;
+    persons::record_account(store, &from.channel, sender, Utc::now())?;
     journal::add(store, inbound, control, None)?;
     Ok(Published::Accepted)
 }
@@ -163,7 +164,7 @@ fn admit_press(
     inbound.from = to;
     inbound.body.text.clone_from(&choice.says);
     inbound.body.quoted = Some(Quote {
-        author: replies::ME.to_owned(),
+        author: replies::OWN_NAME.to_owned(),
         text: question.text.clone(),
         by_others: false,
         by_bot: true,
@@ -244,7 +245,8 @@ fn turn_away(
         Greeting::Nothing => return Ok(()),
         Greeting::Code { code, is_news } => {
             let have_owner = people.have_owner(store)?;
-            if let (true, true, Some(owner)) = (is_news, have_owner, people::owner_place(store)?) {
+            if let (true, true, Some(owner)) = (is_news, have_owner, people::owner_address(store)?)
+            {
                 outbox::put_body(store, &owner, &admission_question(sender, inbound, &code))?;
             }
             replies::pairing_code(people.program(), &code, have_owner)
@@ -262,7 +264,7 @@ fn admission_question(sender: &Sender, inbound: &Inbound, code: &str) -> Body {
     };
     Body::Choice(Question::new(
         replies::stranger_asks(sender, &inbound.from.channel, code),
-        vec![choice(replies::LET_IN, "approve"), choice(replies::TURN_AWAY, "deny")],
+        vec![choice(replies::APPROVE_PERSON, "approve"), choice(replies::DECLINE_PERSON, "deny")],
         AllowedPressers::Owner,
     ))
 }

@@ -15,7 +15,7 @@ pub async fn notify_owner(bus: &Bus, key: String, text: String) -> Result<(), St
         return Ok(());
     }
     let put_once = move |store: &Connection| {
-        let Some(owner) = people::owner_place(store)? else { return Ok(()) };
+        let Some(owner) = people::owner_address(store)? else { return Ok(()) };
         let inserted = store
             .prepare_cached("INSERT OR IGNORE INTO notices (key, at) VALUES (?, ?)")?
             .execute((&key, Time::now()))?;
@@ -32,7 +32,7 @@ pub async fn notify_owner(bus: &Bus, key: String, text: String) -> Result<(), St
 /// Queues a message for the owner's last private chat, if there is an owner. Returns false if that fails, which is
 /// logged with the subject.
 pub async fn send_to_owner(bus: &Bus, subject: &'static str, text: String) -> bool {
-    let put = move |store: &Connection| match people::owner_place(store)? {
+    let put = move |store: &Connection| match people::owner_address(store)? {
         Some(owner) => outbox::put(store, &owner, None, &text).map(drop),
         None => Ok(()),
     };

@@ -19,7 +19,7 @@ pub fn split_message(message: &Outbound, limits: &PlatformLimits) -> Vec<Body> {
         Body::Choice(question) => {
             let mut texts = render(TextFormat::Markup, &question.text, limits.text_max, limits);
             // The buttons are below the last part.
-            let text = texts.pop().unwrap_or_else(|| replies::NO_WORDS.to_owned());
+            let text = texts.pop().unwrap_or_else(|| replies::EMPTY_ANSWER.to_owned());
             let mut bodies: Vec<_> = texts.into_iter().map(Body::Text).collect();
             bodies.push(Body::Choice(Question { text, ..question.clone() }));
             bodies
@@ -31,7 +31,7 @@ pub fn split_message(message: &Outbound, limits: &PlatformLimits) -> Vec<Body> {
             }
             let note = match &file.content {
                 Content::Workspace(path) | Content::Copy { original: path, .. } => {
-                    replies::file_lies_at(&file.name, path)
+                    replies::file_saved_at(&file.name, path)
                 }
                 Content::Text(whole) => whole.clone(),
             };
@@ -77,7 +77,7 @@ fn has_link(text: &str) -> bool {
 fn cut_text(format: TextFormat, whole: &str, limits: &PlatformLimits) -> Vec<Body> {
     let mut texts = render(format, whole, limits.text_max, limits);
     if texts.is_empty() {
-        texts.push(replies::NO_WORDS.to_owned());
+        texts.push(replies::EMPTY_ANSWER.to_owned());
     }
     if texts.len() <= limits.messages_max || limits.file_max == 0 {
         return texts.into_iter().map(Body::Text).collect();
@@ -170,7 +170,7 @@ pub fn open(
         Content::Workspace(path) | Content::Copy { copy: path, .. } => {
             let path = path.parse::<WorkspacePath>();
             let path = path.map_err(|error| ContentError::Permanent(error.to_string()))?;
-            let file = workspace.open_exactly(&path)?;
+            let file = workspace.open_without_links(&path)?;
             file.check_single_name()?;
             file.into_file()
         }

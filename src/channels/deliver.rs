@@ -334,7 +334,7 @@ impl Deliverer<'_> {
     async fn upload(&self, message: &Outbound, file: &Attachment) -> Result<Sent, ChannelError> {
         let (attachment, limits) = (file.clone(), self.channel.limits());
         let open = move |workspace: &Workspace| chunking::open(&attachment, workspace, &limits);
-        match self.queue.workspace.off_thread(open).await {
+        match self.queue.workspace.run_blocking(open).await {
             Ok(content) => self.channel.upload(message, content).await,
             Err(ContentError::Temporary(reason)) => Err(ChannelError::unavailable(reason)),
             Err(ContentError::Permanent(reason)) => Err(ChannelError::Refused(reason)),

@@ -254,7 +254,7 @@ impl Fetcher {
         let paths = files.into_iter().filter_map(|file| file.fetched?.path()?.parse().ok());
         let paths: Vec<WorkspacePath> = paths.collect();
         self.workspace
-            .off_thread(move |workspace| {
+            .run_blocking(move |workspace| {
                 paths.iter().for_each(|path| workspace.remove(path));
             })
             .await;
@@ -280,7 +280,7 @@ impl Fetcher {
                         // A crash may have left a partial file there.
                         let partial = path.clone();
                         self.workspace
-                            .off_thread(move |workspace| workspace.remove(&partial))
+                            .run_blocking(move |workspace| workspace.remove(&partial))
                             .await;
                     }
                     fetched.map(|()| path)
@@ -303,7 +303,7 @@ impl Fetcher {
         let make_room = move |workspace: &Workspace| {
             workspace.make_room(&workspace.attachment_folders(), bytes_max, &kept_prefix)
         };
-        if let Err(error) = self.workspace.off_thread(make_room).await {
+        if let Err(error) = self.workspace.run_blocking(make_room).await {
             tracing::warn!(%error, "Cannot delete old attachments");
         }
     }
@@ -364,8 +364,8 @@ impl Fetcher {
     async fn attempt(&self, path: &WorkspacePath, file: &mut MediaRef) -> Result<(), ChannelError> {
         let to_refused = |error: FileError| ChannelError::Refused(error.to_string());
         let target = path.clone();
-        let begin = move |workspace: &Workspace| workspace.begin_file(&target);
-        let (incoming, content) = self.workspace.off_thread(begin).await.map_err(to_refused)?;
+        let begin = move |workspace: &Workspace| workspace.create_partial_file(&target);
+        let (incoming, content) = self.workspace.run_blocking(begin).await.map_err(to_refused)?;
         let content = tokio::fs::File::from_std(content);
         let mut sink = MediaSink::new(content, self.intake.limits.file_max);
         self.channel.fetch(file, &mut sink).await?;
@@ -373,10 +373,10 @@ impl Fetcher {
             sink.finish().await.map_err(|error| ChannelError::Refused(error.to_string()))?;
         let content = content.into_std().await;
         let keep = move |workspace: &Workspace| {
-            let path = incoming.keep(&content)?;
-            workspace.open_exactly(&path)?.read_page(0, HEAD_BYTES)
+            let path = incoming.save(&content)?;
+            workspace.open_without_links(&path)?.read_page(0, HEAD_BYTES)
         };
-        let head = self.workspace.off_thread(keep).await.map_err(to_refused)?;
+        let head = self.workspace.run_blocking(keep).await.map_err(to_refused)?;
         file.size = Some(head.size);
         match (picture_type(&head.bytes), &file.mime) {
             (Some(mime), _) => file.mime = Some(mime.to_owned()),

@@ -367,12 +367,12 @@ pub fn reply_to_press(published: Published) -> Option<&'static str> {
 /// Returns the reply to the person who invoked a native command.
 pub fn reply_to_command(published: Published) -> &'static str {
     match published {
-        Published::Accepted | Published::Repeated => replies::COMMAND_TAKEN,
+        Published::Accepted | Published::Repeated => replies::COMMAND_RECEIVED,
         Published::Full => replies::PRESS_LATER,
         Published::TurnedAway
         | Published::NotEntitled
         | Published::AlreadyDecided
-        | Published::Gone => replies::COMMAND_NOT_TAKEN,
+        | Published::Gone => replies::COMMAND_NOT_ALLOWED,
     }
 }
 

@@ -183,7 +183,7 @@ fn shown_text(body: &Body) -> String {
     match body {
         Body::Choice(question) => {
             let choices = question.choices.iter().map(|choice| (&choice.label, &choice.says));
-            replies::choices_in_words(&question.text, choices)
+            replies::question_with_choices(&question.text, choices)
         }
         Body::Text(_) | Body::Printed(_) | Body::File(_) => body.text().to_owned(),
     }

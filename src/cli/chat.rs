@@ -57,7 +57,7 @@ const SILENCE_MAX: Duration = Duration::from_secs(1);
 const PIPE_BYTES: usize = 64 * 1024;
 
 /// Why there is nothing to list or to change.
-pub(super) const NOTHING_RAN: &str =
+pub(super) const NO_DAEMON: &str =
     "there is no data in this home yet; start the daemon with `peacrab run`";
 
 /// The greeting of the daemon's own terminal.
@@ -257,7 +257,7 @@ pub(super) async fn usage(home: &Path, zone: Tz) -> anyhow::Result<String> {
     if connect(home).await?.is_none() {
         let midnight = schedule::midnight(Utc::now(), zone);
         let read = |store: &_| describe_usage(store, midnight, zone);
-        let words = store::read_offline(home, read)?.context(NOTHING_RAN)?;
+        let words = store::read_offline(home, read)?.context(NO_DAEMON)?;
         return Ok(unescaped(&words));
     }
     match ask(home, &ControlRequest::Usage).await? {
@@ -271,7 +271,7 @@ pub(super) async fn listing(home: &Path, what: Listing, zone: Tz) -> anyhow::Res
     if connect(home).await?.is_none() {
         let nobody = People::default();
         let read = |store: &_| listing::read(store, &nobody, what, zone);
-        return store::read_offline(home, read)?.context(NOTHING_RAN);
+        return store::read_offline(home, read)?.context(NO_DAEMON);
     }
     match ask(home, &ControlRequest::Listing { what }).await? {
         Response::Listing(listed) => Ok(listed),
@@ -312,7 +312,7 @@ pub(super) async fn through_memory(
 
 /// The daemon's own terminal: ends when somebody wants the daemon to end, by Ctrl-C while nothing
 /// is being worked on. Never ends because there is nobody there.
-pub(super) async fn own_terminal(server: Arc<ControlServer>, on: &Invocation) {
+pub(super) async fn run_own_terminal(server: Arc<ControlServer>, on: &Invocation) {
     if !has_own_terminal() {
         tracing::info!("There is no terminal to chat in. Use `peacrab chat`");
         tokio::signal::ctrl_c().await.ok();

@@ -38,14 +38,14 @@ fn show(on: &Invocation, loaded: &Result<Config, ConfigErrors>, daemon: &DaemonS
             match daemon {
                 DaemonState::Absent => {}
                 DaemonState::Answers(status) => {
-                    let (pid, shell) = (status.pid, unescaped(&status.shell.words()));
+                    let (pid, shell) = (status.pid, unescaped(&status.shell.describe()));
                     print::line(&format!("the daemon that runs (process {pid}) says: {shell}"));
                 }
                 DaemonState::Silent(why) => print::line(&format!("warning: {why}")),
             }
             let warnings = warnings(config, home);
             warnings.iter().for_each(|warning| print::line(&format!("warning: {warning}")));
-            match config.exposed(home) {
+            match config.exposure_warning(home) {
                 None => ExitCode::SUCCESS,
                 Some(exposure) if exposure.is_by_system => {
                     print::line(&format!("warning: {}", replies::shell_refused(&exposure.words)));
@@ -71,7 +71,7 @@ fn report(
     let mut report = json!({
         "home": home.display().to_string(),
         "config": file.exists().then(|| file.display().to_string()),
-        "running_shell": daemon.status().map(|status| status.shell.words()),
+        "running_shell": daemon.status().map(|status| status.shell.describe()),
     });
     let mut faults = Vec::new();
     match loaded {
@@ -80,7 +80,7 @@ fn report(
             if let DaemonState::Silent(why) = daemon {
                 warnings.push(why.clone());
             }
-            match config.exposed(home) {
+            match config.exposure_warning(home) {
                 None => {}
                 Some(exposure) if exposure.is_by_system => {
                     warnings.push(replies::shell_refused(&exposure.words));

@@ -231,7 +231,7 @@ pub(super) async fn handle(on: &Invocation, cron: Cron) -> anyhow::Result<()> {
         let plain = |words: String| anyhow::Error::msg(unescaped(&words));
         let order = wanted.read(asker, now, zone).map_err(plain)?;
         let look = |store: &_| schedule::handle(store, &JobScope::All, order, now, zone);
-        let found = store::read_offline(home, look)?.context(chat::NOTHING_RAN)?;
+        let found = store::read_offline(home, look)?.context(chat::NO_DAEMON)?;
         print::line(&unescaped(&found.map_err(plain)?));
         return Ok(());
     }

@@ -135,7 +135,7 @@ fn show(finding: &Finding) {
 }
 
 fn shell_finding(home: &Path, config: &Config, status: Option<&Status>) -> Finding {
-    if let Some(exposure) = config.exposed(home) {
+    if let Some(exposure) = config.exposure_warning(home) {
         return Finding::wrong("shell", exposure.words);
     }
     let (state, by) = match status {
@@ -144,7 +144,7 @@ fn shell_finding(home: &Path, config: &Config, status: Option<&Status>) -> Findi
             (shell::check_sandbox_in(&config.exec, &home.join("workspace")), "as tried from here: ")
         }
     };
-    let words = format!("{by}{}", state.words());
+    let words = format!("{by}{}", state.describe());
     match state {
         SandboxState::Refused { .. } => Finding::wrong("shell", words).advise(
             "see docs/shell-and-sandbox.md, or set `enabled = false` in [exec] to do without a shell",
@@ -166,7 +166,7 @@ fn mcp_sandbox_finding(home: &Path, config: &Config) -> Option<Finding> {
     // Before the first start of a server there is only the home.
     let states = [home.join(MCP_STATES), home.to_owned()];
     sandbox.write.extend(states.into_iter().find(|folder| folder.exists()));
-    Some(match sandbox::trial(&sandbox) {
+    Some(match sandbox::test_sandbox(&sandbox) {
         SandboxState::Refused { why } => {
             Finding::wrong(CHECK, format!("as tried from here, it is not possible: {why}")).advise(
                 "see docs/mcp.md, or set `sandbox = \"off\"` for servers that may do everything",

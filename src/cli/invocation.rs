@@ -66,7 +66,7 @@ impl Invocation {
             return chat::ask(&self.home, request).await;
         }
         if !store::has_store(&self.home) {
-            anyhow::bail!(chat::NOTHING_RAN);
+            anyhow::bail!(chat::NO_DAEMON);
         }
         let daemon = Daemon::open(self.plan(self.prepare()?)?).await?;
         chat::ask_in_memory(daemon.control_server(), request).await
@@ -75,7 +75,7 @@ impl Invocation {
     /// The owner's time zone as the daemon knows it: of the config, of USER.md, or of this machine.
     pub(super) fn owners_zone(&self) -> Tz {
         let root = self.home.join("workspace");
-        let workspace = Workspace::look(&root, SkillEnvironment::default());
+        let workspace = Workspace::open_read_only(&root, SkillEnvironment::default());
         let path = daemon::USER.parse();
         let user = workspace.ok().zip(path.ok()).and_then(|(it, path)| it.read_text(&path).ok()?);
         let agent = self.load().map(|config| config.agent).unwrap_or_default();

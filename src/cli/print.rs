@@ -28,7 +28,7 @@ const COLUMNS_LEAST: usize = 20;
 
 pub(super) fn line(text: &str) {
     let mut out = io::stdout().lock();
-    writeln!(out, "{}", harmless(text)).and_then(|()| out.flush()).ok();
+    writeln!(out, "{}", strip_control(text)).and_then(|()| out.flush()).ok();
 }
 
 /// Returns the columns that a line of text should have on this terminal.
@@ -91,7 +91,7 @@ pub(super) fn json(value: &Value) {
 /// Without an end of line, at once.
 pub(super) fn piece(text: &str) {
     let mut out = io::stdout().lock();
-    out.write_all(harmless(text).as_bytes()).and_then(|()| out.flush()).ok();
+    out.write_all(strip_control(text).as_bytes()).and_then(|()| out.flush()).ok();
 }
 
 /// Signs that command the terminal, which only the program itself writes.
@@ -148,14 +148,15 @@ pub(super) fn status(status: &Status) -> String {
         };
         let _ = writeln!(text, "MCP server {name}: {link}");
     }
-    text + &unescaped(&status.shell.words()) + "\n" + &unescaped(&status.heartbeat)
+    text + &unescaped(&status.shell.describe()) + "\n" + &unescaped(&status.heartbeat)
 }
 
 /// Returns a line for an internal event. None for events that are shown anyway.
 pub(super) fn event(what: &EventKind) -> Option<String> {
     /// Of a tool's input and output.
     const SHOWN_CHARS_MAX: usize = 200;
-    let short = |text: &str| shortened(&harmless(text).replace(['\n', '\t'], " "), SHOWN_CHARS_MAX);
+    let short =
+        |text: &str| shortened(&strip_control(text).replace(['\n', '\t'], " "), SHOWN_CHARS_MAX);
     let words = match what {
         EventKind::Text { .. } | EventKind::Sources { .. } => return None,
         EventKind::TurnStart { attempt } => format!("turn begins, attempt {attempt}"),
@@ -249,7 +250,7 @@ fn failing_part(failing: &FailingDeliveries) -> Option<String> {
 }
 
 /// Returns the text without what would command the terminal: models and strangers wrote it.
-pub(super) fn harmless(text: &str) -> String {
+pub(super) fn strip_control(text: &str) -> String {
     text.chars().filter(|sign| !sign.is_control() || matches!(sign, '\n' | '\t')).collect()
 }
 

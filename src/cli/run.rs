@@ -127,7 +127,7 @@ async fn run_daemon(
     let (ready, runs) = oneshot::channel();
     let terminal = async {
         runs.await.ok();
-        chat::own_terminal(Arc::clone(&server), on).await;
+        chat::run_own_terminal(Arc::clone(&server), on).await;
     };
     let watching = async {
         let mut terminal = pin!(terminal);

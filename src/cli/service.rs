@@ -192,7 +192,9 @@ pub(super) async fn install(on: &Invocation, manager: Manager) -> anyhow::Result
     // A service with a wrong config ends at once, and systemd does not start it again.
     let config = on.load()?;
     let home = check_home(on, manager)?;
-    if let Some(exposure) = config.exposed(&on.home).filter(|exposure| !exposure.is_by_system) {
+    if let Some(exposure) =
+        config.exposure_warning(&on.home).filter(|exposure| !exposure.is_by_system)
+    {
         bail!(exposure.words);
     }
     service_environment::check(on, &config, manager).await?;

@@ -20,7 +20,7 @@ use super::deserializer::word;
 use super::fault::FaultPlace;
 use super::hints::none_of;
 use super::ids::{DISCORD_IDS, Ids, SLACK_IDS, TELEGRAM_IDS, chats, people};
-use super::keys::Limited;
+use super::keys::KeysByKind;
 use super::reading::{ConfigSource, Section};
 use super::values::{At, Flag, Id, Text, Url};
 use crate::config::secrets::{self, UnresolvedSecret};
@@ -77,7 +77,7 @@ pub(super) struct ChannelSection {
     threads: Option<At<String>>,
 }
 
-const LIMITED: Limited = &[
+const LIMITED: KeysByKind = &[
     (
         &["token", "api_url", "owners", "admins", "allow", "groups", "chats", "bots", "pairing"],
         &["telegram", "discord", "slack"],
@@ -305,7 +305,7 @@ const DISCORD_TOKEN: &str = "DISCORD_BOT_TOKEN";
 const TELEGRAM_TOKEN: &str = "TELEGRAM_BOT_TOKEN";
 
 /// Returns the channels whose token variables are set, for a config that names no channel.
-pub(super) fn of_environment(source: &ConfigSource<'_>) -> Vec<(ChannelName, channels::Config)> {
+pub(super) fn from_environment(source: &ConfigSource<'_>) -> Vec<(ChannelName, channels::Config)> {
     type Read = fn(&ConfigSource<'_>) -> Option<ChannelKind>;
     let platforms: [(&str, &str, bool, Read); 3] = [
         ("Discord", DISCORD_TOKEN, cfg!(feature = "discord"), discord),

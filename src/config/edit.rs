@@ -111,7 +111,7 @@ impl ConfigEdit {
     }
 
     /// Lets a provider answer first; those that answered so far follow it.
-    pub fn answer_first(&mut self, name: &str) -> anyhow::Result<()> {
+    pub fn set_default_provider(&mut self, name: &str) -> anyhow::Result<()> {
         let others: Vec<_> = self.names("providers").into_iter().filter(|it| it != name).collect();
         let position = last_position(&self.document) + 1;
         let agent = self.document.entry("agent").or_insert_with(|| {

@@ -53,7 +53,7 @@ impl Environment {
     }
 
     /// Returns the facts about the machine that skills may need.
-    pub fn surroundings(&self) -> SkillEnvironment {
+    pub fn skill_environment(&self) -> SkillEnvironment {
         let set = self.0.iter().filter(|(_, value)| !value.is_empty());
         SkillEnvironment {
             home: self.raw("HOME").map(PathBuf::from).filter(|home| home.is_absolute()),

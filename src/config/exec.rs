@@ -9,11 +9,11 @@ use serde::Deserialize;
 use crate::people::Role;
 use crate::people::folder_roles::{FolderRoles, RoleFolder};
 use crate::replies;
-use crate::sandbox::{self, CommandLimits, Enforced, Sandbox, SandboxLevel};
+use crate::sandbox::{self, CommandLimits, Protections, Sandbox, SandboxLevel};
 use crate::secret::VariableValue;
 use crate::tools::shell::more_paths;
 use crate::tools::shell::{Config, NetworkRule};
-use crate::workspace::folders::BESIDE;
+use crate::workspace::folders::FOLDERS_BESIDE;
 
 use super::exec_folders::{SeenFolder, ShellRole, check_folders};
 use super::reading::ConfigSource;
@@ -119,7 +119,7 @@ impl ExecSection {
                 write: paths(&folder_roles.write),
                 env,
                 bounds,
-                least: Enforced::default(),
+                least: Protections::default(),
             },
             time_max: self.timeout_seconds.seconds(),
             background_max: self.background_minutes.minutes(),
@@ -153,7 +153,7 @@ fn variable(
 }
 
 /// Returns a warning for each trusted path that no command sees.
-pub(super) fn unseen(config: &Config) -> Vec<String> {
+pub(super) fn unseen_path_warnings(config: &Config) -> Vec<String> {
     let unseen = more_paths::unseen(&config.sandbox, &config.trusted);
     let to_warning = |path: &Path| {
         format!("[exec] trusted: no command sees {}; name it in read or write, too", path.display())
@@ -177,7 +177,7 @@ pub(super) fn warning(config: &Config) -> Option<String> {
 
 /// A protected path that shell commands could read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Exposure {
+pub struct ExposureWarning {
     pub words: String,
     /// True if it is in a folder that every command can read, as config files on NixOS are. The shell is off
     /// then, but the config is no mistake.
@@ -185,15 +185,19 @@ pub struct Exposure {
 }
 
 /// Returns the exposure if commands could read the home or one of the files `secrets`.
-pub(super) fn exposed(config: &Config, home: &Path, secrets: &[PathBuf]) -> Option<Exposure> {
+pub(super) fn exposure_warning(
+    config: &Config,
+    home: &Path,
+    secrets: &[PathBuf],
+) -> Option<ExposureWarning> {
     if !config.enabled || config.sandbox.level == SandboxLevel::Off {
         return None;
     }
-    let mut folders = BESIDE.into_iter().chain(["workspace"]).map(|name| home.join(name));
-    let found =
-        folders.find_map(|folder| sandbox::exposed(&config.sandbox, home, &folder, secrets))?;
+    let mut folders = FOLDERS_BESIDE.into_iter().chain(["workspace"]).map(|name| home.join(name));
+    let found = folders
+        .find_map(|folder| sandbox::find_exposed_path(&config.sandbox, home, &folder, secrets))?;
     let words = replies::exposed(&found.by, (found.hidden != home).then_some(&*found.hidden));
-    Some(Exposure { words, is_by_system: found.is_by_system() })
+    Some(ExposureWarning { words, is_by_system: found.is_by_system() })
 }
 
 /// Describes the section for a person who checks it before a start.

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 pub(super) type Keys = LazyLock<Vec<(String, Vec<String>)>>;
 
 /// The keys that only some types of a section have, with these types.
-pub(super) type Limited = &'static [(&'static [&'static str], &'static [&'static str])];
+pub(super) type KeysByKind = &'static [(&'static [&'static str], &'static [&'static str])];
 
 /// Returns the section that has `key`. The empty name is the top of the file.
 pub(super) fn section_with(keys: &'static Keys, key: &str) -> Option<&'static str> {

@@ -9,11 +9,11 @@ use serde::Deserialize;
 use crate::config::reading::NamedSection;
 use crate::people::Role;
 use crate::replies;
-use crate::sandbox::{self, CommandLimits, Enforced, Sandbox, SandboxLevel};
+use crate::sandbox::{self, CommandLimits, Protections, Sandbox, SandboxLevel};
 use crate::secret::Secret;
 use crate::tools::mcp::{Config, Program, Via, WorkspaceAccess};
 
-use super::keys::Limited;
+use super::keys::KeysByKind;
 use super::mcp_file::of_file;
 use super::reading::{ConfigSource, Section};
 use super::values::{AbsolutePath, At, Flag, Text, Url, Within};
@@ -86,7 +86,7 @@ pub(super) struct McpSection {
 }
 
 /// A section has `command` or `url`.
-const LIMITED: Limited = &[
+const LIMITED: KeysByKind = &[
     (&["command", "args", "env", "cwd", "sandbox", "network", "paths", "workspace"], &["command"]),
     (&["url", "headers"], &["url"]),
 ];
@@ -193,7 +193,7 @@ pub(super) fn sandbox(
         write: Vec::new(),
         env: BTreeMap::new(),
         bounds,
-        least: Enforced::default(),
+        least: Protections::default(),
     }
 }
 
@@ -220,7 +220,7 @@ pub(super) fn refuse_exposed(
         let mut seen = program.sandbox.clone();
         seen.read.extend(program.cwd.clone());
         let folder = home.join("mcp").join(name);
-        program.refused = sandbox::exposed(&seen, home, &folder, secrets).map(|found| {
+        program.refused = sandbox::find_exposed_path(&seen, home, &folder, secrets).map(|found| {
             replies::mcp_exposed(&found.by, (found.hidden != home).then_some(&*found.hidden))
         });
     }

@@ -7,10 +7,10 @@ use serde::Deserialize;
 
 use crate::config::reading::NamedSection;
 use crate::provider::ProviderKind::{Anthropic, OpenAi, Rehearsal};
-use crate::provider::{self, Patience, ProviderKind, Structured, Tools};
+use crate::provider::{self, ProviderKind, ProviderTimeouts, Structured, Tools};
 use crate::secret::Secret;
 
-use super::keys::Limited;
+use super::keys::KeysByKind;
 use super::money::{Dollars, PriceKeys};
 use super::reading::{ConfigSource, Section};
 use super::values::{At, Flag, Length, ModelUrl, Text, Within};
@@ -95,7 +95,7 @@ pub(super) struct ProviderSection {
     price_output: Option<Dollars>,
 }
 
-const LIMITED: Limited = &[(
+const LIMITED: KeysByKind = &[(
     &[
         "model",
         "api_key",
@@ -158,7 +158,7 @@ impl ProviderSection {
                 .map_or_else(|| provider::default_context(&model, &base_url), |it| it.0),
             tools: self.tools,
             structured: self.structured,
-            patience: Patience {
+            timeouts: ProviderTimeouts {
                 first_byte: self.first_byte.map(|length| length.0.0),
                 stall: self.stall.map(|length| length.0.0),
             },
@@ -221,7 +221,7 @@ fn rehearsal() -> provider::Config {
         tools: Tools::Native,
         structured: Structured::Auto,
         images: false,
-        patience: Patience::default(),
+        timeouts: ProviderTimeouts::default(),
         price: None,
     }
 }
@@ -271,7 +271,7 @@ const PROVIDERS: [Known; 3] = [
 ];
 
 /// Returns one provider for each key that is set, or the rehearsal one, for a config that names none.
-pub(super) fn of_environment(source: &ConfigSource<'_>) -> Providers {
+pub(super) fn from_environment(source: &ConfigSource<'_>) -> Providers {
     let found: Vec<_> = PROVIDERS
         .iter()
         .filter(|known| source.env.raw(known.variable).is_some())
@@ -288,7 +288,7 @@ pub(super) fn of_environment(source: &ConfigSource<'_>) -> Providers {
                     tools: Tools::Native,
                     structured: Structured::Auto,
                     images: sees_pictures(known.kind, known.base_url),
-                    patience: Patience::default(),
+                    timeouts: ProviderTimeouts::default(),
                     price: None,
                 });
             (known.name.to_owned(), config)

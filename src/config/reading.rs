@@ -12,7 +12,7 @@ use toml::de::{DeTable, DeValue};
 use super::environment::Environment;
 use super::fault::{Fault, FaultPlace};
 use super::hints::{is_name, nearest};
-use super::keys::{self, Keys, Limited};
+use super::keys::{self, Keys, KeysByKind};
 use super::values::At;
 
 /// Maximum number of faults. A file with more is no config, and finding the line of each takes time.
@@ -330,7 +330,7 @@ impl Section<'_, '_> {
     }
 
     /// Reports the keys that this type of section does not have; `whose` says what it is.
-    pub(super) fn allow_only(&self, limited: Limited, kind: &str, whose: &str) {
+    pub(super) fn allow_only(&self, limited: KeysByKind, kind: &str, whose: &str) {
         for (key, _) in self.table.into_iter().flatten() {
             let (at, key) = (key.span().start, &**key.get_ref());
             let mut limits = limited.iter().filter(|(keys, _)| keys.contains(&key));

@@ -12,7 +12,7 @@ use crate::tools::web::Config;
 use crate::tools::web::address::AllowedHost;
 use crate::tools::web::search::{Engine, EngineKind};
 
-use super::keys::Limited;
+use super::keys::KeysByKind;
 use super::reading::{ConfigSource, Section};
 use super::values::{At, Flag, Text, Url};
 use crate::config::secrets::{self, UnresolvedSecret};
@@ -51,7 +51,7 @@ pub(super) struct SearchSection {
     base_url: Option<Text<Url>>,
 }
 
-const LIMITED: Limited = &[(&["api_key"], &["brave", "tavily", "searxng"])];
+const LIMITED: KeysByKind = &[(&["api_key"], &["brave", "tavily", "searxng"])];
 
 impl Default for WebSection {
     fn default() -> Self {

@@ -60,9 +60,9 @@ pub fn read(
             let owners = listing::list(store, people, None)?;
             let owners = owners.iter().filter(|person| person.role == Some(Role::Owner));
             let accounts = owners.flat_map(|person| &person.accounts);
-            let keys = accounts.map(|it| RecallKey::of_present(store, &it.channel, &it.id));
+            let keys = accounts.map(|it| RecallKey::current_of_account(store, &it.channel, &it.id));
             let keys: Vec<_> = keys.collect::<rusqlite::Result<_>>()?;
-            let known = facts::of(store, &keys)?;
+            let known = facts::list(store, &keys)?;
             known.iter().map(|fact| fact_json(fact, zone)).collect::<Vec<_>>().into()
         }
         Listing::Jobs => schedule::listing(store, &JobScope::All, zone)?.into(),

@@ -77,9 +77,9 @@ pub async fn send(
         return Ok(SendOutcome::Refused(explanation));
     }
     let to = match to.as_str() {
-        OWNER => match bus.store.read(people::owner_place).await? {
+        OWNER => match bus.store.read(people::owner_address).await? {
             Some(owner) => owner,
-            None => return Ok(SendOutcome::Refused(replies::NO_OWNER_PLACE.to_owned())),
+            None => return Ok(SendOutcome::Refused(replies::NO_OWNER_ADDRESS.to_owned())),
         },
         to => match to.parse::<Address>() {
             Ok(to) => to,
@@ -93,7 +93,7 @@ pub async fn send(
     let copy = move |workspace: &Workspace| {
         files.iter().map(|file| attach(workspace, file)).collect::<Result<Vec<_>, _>>()
     };
-    let files = match workspace.off_thread(copy).await {
+    let files = match workspace.run_blocking(copy).await {
         Ok(files) => files,
         Err(explanation) => return Ok(SendOutcome::Refused(explanation)),
     };

@@ -47,7 +47,8 @@ fn read(
     let accounts: Vec<_> = accounts
         .map(|it| PersonAccount { channel: it.channel.clone(), sender: it.id.clone() })
         .collect();
-    let keys = accounts.iter().map(|it| RecallKey::of_present(store, &it.channel, &it.sender));
+    let keys =
+        accounts.iter().map(|it| RecallKey::current_of_account(store, &it.channel, &it.sender));
     let keys = keys.collect::<rusqlite::Result<Vec<_>>>()?;
     let owner = SessionOwner::Person(accounts);
     let to_json = |session: &NamedSession| session_json(session, zone);

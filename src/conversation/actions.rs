@@ -302,13 +302,13 @@ pub fn change_that_undoes(
 ) -> Result<FileChange, String> {
     let number = target.id;
     if target.undone {
-        return Err(replies::undone_before(number));
+        return Err(replies::already_undone(number));
     }
     let Some(undo) = &target.undo else {
-        return Err(replies::no_way_back(number, &target.tool));
+        return Err(replies::cannot_undo(number, &target.tool));
     };
     let path: WorkspacePath =
-        undo.path.parse().map_err(|_| replies::no_way_back(number, &target.tool))?;
+        undo.path.parse().map_err(|_| replies::cannot_undo(number, &target.tool))?;
     let refused = |error: crate::workspace::FileError| replies::not_undone(&error.to_string());
     let (path, file) = workspace.open_to_change(&path, scope).map_err(refused)?;
     let current_hash = file.map(OpenedFile::hash).transpose().map_err(refused)?;
@@ -318,10 +318,10 @@ pub fn change_that_undoes(
     }
     match (&undo.before, current_hash) {
         (None, Some(current_hash)) => Ok(FileChange::removal(path, current_hash)),
-        (None, None) => Err(replies::no_way_back(number, &target.tool)),
+        (None, None) => Err(replies::cannot_undo(number, &target.tool)),
         (Some(before), current_hash) => {
-            let contents = Hash::stored(before).and_then(|before| images.get(&before));
-            let contents = contents.ok_or_else(|| replies::image_gone(&path))?;
+            let contents = Hash::parse(before).and_then(|before| images.get(&before));
+            let contents = contents.ok_or_else(|| replies::old_content_gone(&path))?;
             Ok(FileChange::new(path, current_hash, contents))
         }
     }
@@ -336,10 +336,10 @@ fn difference_since(
     undo: &FileUndo,
 ) -> String {
     let text = |hash: &Option<String>| {
-        let contents = images.get(&Hash::stored(hash.as_deref()?)?)?;
+        let contents = images.get(&Hash::parse(hash.as_deref()?)?)?;
         String::from_utf8(contents).ok()
     };
-    let current = match workspace.open_exactly(path).and_then(OpenedFile::read_text) {
+    let current = match workspace.open_without_links(path).and_then(OpenedFile::read_text) {
         Ok(current) => Some(current),
         Err(FileError::Missing(_)) => None,
         Err(_) => return String::new(),

@@ -162,8 +162,8 @@ pub fn open(
     at: &Address,
 ) -> rusqlite::Result<Option<OpenedResult>> {
     // Who may find it may open it.
-    let keys = recall::keys_of_talks(store, at, ChatKind::Private, &reader.id)?;
-    if !recall::is_under(store, RecallKind::Turn, number.0, &keys)? {
+    let keys = recall::conversation_keys(store, at, ChatKind::Private, &reader.id)?;
+    if !recall::is_findable(store, RecallKind::Turn, number.0, &keys)? {
         return Ok(None);
     }
     let found = store

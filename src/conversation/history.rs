@@ -41,7 +41,7 @@ fn index(store: &Connection, turn: TurnId) -> rusqlite::Result<()> {
     let Some(ended) = find(store, turn)? else { return Ok(()) };
     let text = said(store, turn, &ended)?;
     let text = first_chars(&text, TURN_CHARS_MAX);
-    let key = recall::key_of_talk(store, &ended.at, ended.chat_kind, &ended.sender.id)?;
+    let key = recall::conversation_key(store, &ended.at, ended.chat_kind, &ended.sender.id)?;
     let at = ended.started;
     recall::put(store, &RecallText { key: &key, kind: RecallKind::Turn, source: turn.0, at, text })
 }

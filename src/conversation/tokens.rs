@@ -2,7 +2,7 @@
 //! correct the estimate. Pure.
 
 pub use crate::provider::tokens;
-use crate::provider::{count_shown, recorded_call};
+use crate::provider::{count_shown, describe_call};
 use crate::types::session::{Step, TokenEstimate, TokenSums, Turn};
 
 /// The size of a message or a call without its texts, in tokens.
@@ -40,7 +40,7 @@ pub fn turn_tokens(turn: &Turn) -> u64 {
 fn step_tokens(step: &Step) -> u64 {
     let input = step.input.as_deref().map_or(0, |input| FRAME_TOKENS + tokens(input));
     if step.is_summarized {
-        let recorded = step.calls.iter().map(recorded_call);
+        let recorded = step.calls.iter().map(describe_call);
         return input + recorded.map(|text| tokens(&text)).sum::<u64>();
     }
     let calls: u64 = step

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::tasks::{end, forever};
+use super::tasks::{end, respawn};
 use super::{DRAIN_TIME_MAX, Daemon};
 use crate::bus::Link;
 use crate::channels::Channel;
@@ -41,7 +41,7 @@ impl Daemon {
         };
         let until = stop.clone();
         delivery_tasks
-            .spawn(forever("deliveries", until, move |stop| deliver::run(queue.clone(), stop)));
+            .spawn(respawn("deliveries", until, move |stop| deliver::run(queue.clone(), stop)));
     }
 
     /// Sends one message and does nothing else: no listener, no turn.

@@ -57,14 +57,14 @@ impl GatewayPart {
         source_tasks: &mut JoinSet<()>,
         sources: &CancellationToken,
     ) {
-        use super::tasks::forever;
+        use super::tasks::respawn;
         use crate::gateway::{self, HttpGateway};
 
         let Some((config, entrance)) = &self.0 else { return };
         let (config, server) = (config.clone(), Arc::clone(server));
         let gateway = HttpGateway::new(config, server, entrance.clone(), sources.clone());
         let gateway = Arc::new(gateway);
-        source_tasks.spawn(forever("the gateway", sources.clone(), move |stop| {
+        source_tasks.spawn(respawn("the gateway", sources.clone(), move |stop| {
             gateway::run(Arc::clone(&gateway), stop)
         }));
     }

@@ -10,7 +10,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::Daemon;
-use super::tasks::forever;
+use super::tasks::respawn;
 use crate::conversation::history;
 use crate::memory::recall::{self, files};
 use crate::services::Services;
@@ -27,12 +27,12 @@ const FAILURE_PAUSE: Duration = Duration::from_secs(60);
 impl Daemon {
     pub(super) fn index(&self, until: &CancellationToken, running: &mut JoinSet<()>) {
         let services = self.services.clone();
-        running.spawn(forever("the index of the memory", until.clone(), move |stop| {
+        running.spawn(respawn("the index of the memory", until.clone(), move |stop| {
             run(services.clone(), stop)
         }));
         if self.plan.agent.memory.extract {
             let turns = Arc::clone(&self.turns);
-            running.spawn(forever("the facts", until.clone(), move |stop| {
+            running.spawn(respawn("the facts", until.clone(), move |stop| {
                 extraction::run(Arc::clone(&turns), stop)
             }));
         }

@@ -12,7 +12,7 @@ use crate::types::origin::TaskKind;
 pub fn models(config: &Config) -> anyhow::Result<Models> {
     let default_names = &config.agent.providers;
     let other_names = config.providers.keys().filter(|name| !default_names.contains(name));
-    let default_names = default_names.iter().map(|name| (name, Standing::InLine));
+    let default_names = default_names.iter().map(|name| (name, Standing::Default));
     let (mut models, mut known_prices) = (Vec::new(), Vec::new());
     for (name, standing) in default_names.chain(other_names.map(|name| (name, Standing::Chosen))) {
         let section = config.providers.get(name);

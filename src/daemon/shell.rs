@@ -3,14 +3,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::config::Exposure;
+use crate::config::ExposureWarning;
 use crate::sandbox::{self, SandboxLevel, SandboxState};
 #[cfg(feature = "hardware")]
 use crate::tools::hardware;
 use crate::tools::{self, AnyTool};
 
 /// Returns the tools that depend on the config and on the build.
-pub(super) fn more_tools(
+pub(super) fn config_tools(
     web: &tools::web::Config,
     exec: &tools::shell::Config,
     shell: &SandboxState,
@@ -26,20 +26,20 @@ pub(super) fn more_tools(
 pub(super) fn sandbox(
     config: &tools::shell::Config,
     workspace: &Path,
-    exposed: Option<Exposure>,
+    exposed: Option<ExposureWarning>,
 ) -> SandboxState {
     sandbox::sweep();
     sandbox::adopt_cgroup();
     let state = match exposed {
-        Some(Exposure { words: why, .. }) => SandboxState::Refused { why },
+        Some(ExposureWarning { words: why, .. }) => SandboxState::Refused { why },
         None => tools::shell::check_sandbox_in(config, workspace),
     };
     match &state {
         SandboxState::Off => {}
         SandboxState::Sandboxed { level: SandboxLevel::Required, .. } => {
-            tracing::info!("{}", state.words())
+            tracing::info!("{}", state.describe())
         }
-        _ => tracing::warn!("{}", state.words()),
+        _ => tracing::warn!("{}", state.describe()),
     }
     state
 }

@@ -21,7 +21,7 @@ const STAGE_TIME_USUAL: Duration = Duration::from_millis(200);
 
 /// Runs a task until `stop`. A task that panics, or ends earlier, is started again with back-off. Its
 /// state is in the store.
-pub async fn forever<F: Future<Output = ()>>(
+pub async fn respawn<F: Future<Output = ()>>(
     what: &'static str,
     stop: CancellationToken,
     mut begin: impl FnMut(CancellationToken) -> F,

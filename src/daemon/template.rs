@@ -78,7 +78,7 @@ pub struct TemplateUpdate {
 /// Updates the workspace to the template, and notifies the owner of the changes.
 pub(super) async fn follow(services: &Services, home: &Path) {
     let in_home = home.to_owned();
-    let compared = services.workspace.off_thread(move |workspace| {
+    let compared = services.workspace.run_blocking(move |workspace| {
         let (mut record, former) = (read_record(&in_home), read_record(&in_home));
         let update = update(workspace, &files(), &mut record, &in_home.join(FOLDER))?;
         anyhow::Ok((update, (record != former).then_some(record)))

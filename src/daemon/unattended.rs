@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::tasks::forever;
-use super::{Daemon, tidy};
+use super::tasks::respawn;
+use super::{Daemon, pruning};
 use crate::bus::{Bus, notices};
 use crate::hooks::{self, Hook};
 use crate::replies;
@@ -31,11 +31,11 @@ impl Daemon {
         let people = &self.services.bus.people;
         let personas = self.turns.config.personas.of_jobs(people, self.services.zone);
         let scheduler = Scheduler::new(&self.services, commands, clock, watcher, personas);
-        running.spawn(forever("jobs", sources.clone(), move |stop| {
+        running.spawn(respawn("jobs", sources.clone(), move |stop| {
             schedule::run(scheduler.clone(), stop)
         }));
         let heartbeat = self.turns.heartbeat.clone();
-        running.spawn(forever("the heartbeat", sources.clone(), move |stop| {
+        running.spawn(respawn("the heartbeat", sources.clone(), move |stop| {
             heartbeat::run(heartbeat.clone(), stop)
         }));
         self.back_up(sources, running);
@@ -47,8 +47,8 @@ impl Daemon {
         if !self.may_act() {
             return;
         }
-        let tidier = tidy::Tidier::of(self);
-        running.spawn(forever("tidying", sources.clone(), move |stop| tidier.clone().run(stop)));
+        let pruner = pruning::Pruner::of(self);
+        running.spawn(respawn("tidying", sources.clone(), move |stop| pruner.clone().run(stop)));
     }
 
     /// Starts the hooks. They run until `until`, so that they also receive the end of turns.
@@ -57,7 +57,7 @@ impl Daemon {
         if self.may_act() && !self.plan.hooks.is_empty() {
             let (bus, hooks) = (self.services.bus.clone(), self.plan.hooks.clone());
             let events = self.services.events.clone();
-            hook_tasks.spawn(forever("hooks", until.clone(), move |stop| {
+            hook_tasks.spawn(respawn("hooks", until.clone(), move |stop| {
                 run_hooks(bus.clone(), hooks.clone(), events.subscribe(), stop)
             }));
         }
@@ -79,7 +79,7 @@ impl Daemon {
                 self.services.bus.clone(),
                 self.services.workspace.clone(),
             );
-            mcp_tasks.spawn(forever("MCP servers", until.clone(), move |stop| {
+            mcp_tasks.spawn(respawn("MCP servers", until.clone(), move |stop| {
                 Arc::clone(&servers).run(stop)
             }));
         }

@@ -12,7 +12,7 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::Daemon;
-use super::tasks::forever;
+use super::tasks::respawn;
 use crate::bus::Bus;
 use crate::channels::deliver::{ATTEMPT_TIME_MAX, DeliveryProgress};
 use crate::types::message::ChannelName;
@@ -92,7 +92,7 @@ impl Daemon {
     pub(super) fn watch(&self, until: &CancellationToken, running: &mut JoinSet<()>) {
         let Some(watchdog) = self.plan.supervision.watchdog.clone() else { return };
         let parts = self.watched_parts();
-        running.spawn(forever("the watchdog", until.clone(), move |stop| {
+        running.spawn(respawn("the watchdog", until.clone(), move |stop| {
             run(watchdog.clone(), parts.clone(), stop)
         }));
     }

@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use super::Finding;
 use crate::channels::{Channel, ChannelError, ChannelProbe};
 use crate::provider::models::{Model, Standing};
-use crate::provider::{Models, ProviderError, ask_for_a_word};
+use crate::provider::{Models, ProviderError, probe_model};
 use crate::types::message::ChannelName;
 
 /// A model on a small board is loaded for about a minute before its first word.
@@ -30,7 +30,7 @@ async fn check_model(model: &Model) -> Finding {
         let advice = "run `peacrab init`, or write a [providers.NAME] section";
         return Finding::warning(check, words).advise(advice);
     }
-    match ask_for_a_word(&*model.provider, MODEL_TIME_MAX).await {
+    match probe_model(&*model.provider, MODEL_TIME_MAX).await {
         Ok(took) => {
             let seconds = took.as_secs_f32();
             Finding::ok(check, format!("{} answers in {seconds:.1} s", model.provider.name()))
@@ -38,7 +38,7 @@ async fn check_model(model: &Model) -> Finding {
         Err(error) => {
             let words = format!("{} does not answer: {error}", model.provider.name());
             let found = match model.standing {
-                Standing::InLine => Finding::wrong(check, words),
+                Standing::Default => Finding::wrong(check, words),
                 Standing::Chosen => Finding::warning(check, words),
             };
             found.advise(advice_for(&error, &model.name))

@@ -31,7 +31,7 @@ pub fn check_workspace(home: &Path, was_used: bool) -> Finding {
             ),
         };
     }
-    if let Err(error) = Workspace::look(&root, SkillEnvironment::default()) {
+    if let Err(error) = Workspace::open_read_only(&root, SkillEnvironment::default()) {
         return Finding::wrong(CHECK, format!("{error:#}")).advise(
             "give the folder to the account that runs Peacrab, or restore it from a backup",
         );

@@ -214,7 +214,7 @@ pub async fn sweep(store: &Store, workspace: &Workspace) -> Result<(), StoreErro
         if gone.is_empty() {
             return Ok(());
         }
-        let deleted = workspace.off_thread(move |workspace| {
+        let deleted = workspace.run_blocking(move |workspace| {
             gone.iter().for_each(|file| workspace.remove(&file.path));
             gone
         });
@@ -240,9 +240,9 @@ pub async fn compare(store: &Store, workspace: &Workspace) -> Result<(), StoreEr
         let files = store.read(read_files).await?;
         let Some(last) = files.last() else { return Ok(()) };
         after = last.id;
-        let compared = workspace.off_thread(move |workspace| {
+        let compared = workspace.run_blocking(move |workspace| {
             let is_missing = |file: &AttachmentFile| {
-                matches!(workspace.open_exactly(&file.path), Err(FileError::Missing(_)))
+                matches!(workspace.open_without_links(&file.path), Err(FileError::Missing(_)))
             };
             files.into_iter().filter(is_missing).collect::<Vec<_>>()
         });
@@ -275,7 +275,7 @@ pub async fn follow(
         FolderHeir::Owner => FileScope::Owner.downloads(),
         FolderHeir::Person(heir) => FileScope::of_person(&FolderOwner::Person(heir)).downloads(),
     };
-    let moved = workspace.off_thread(move |workspace| {
+    let moved = workspace.run_blocking(move |workspace| {
         let moved = files.into_iter().filter_map(|file| {
             let path = workspace.find_joined(person, heir, &file.path)?;
             Some((file, to.clone(), path))

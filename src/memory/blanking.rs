@@ -53,7 +53,7 @@ pub fn sent_with_words(
 fn has_words(workspace: &Workspace, path: &WorkspacePath, words: &ForgottenWords) -> bool {
     let mut start = 0;
     loop {
-        let file = workspace.open_exactly(path);
+        let file = workspace.open_without_links(path);
         let Ok(page) = file.and_then(|file| file.read_page(start, PAGE_BYTES)) else {
             return false;
         };

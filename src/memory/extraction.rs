@@ -130,7 +130,7 @@ pub fn apply(
     found: &Findings,
     now: DateTime<Utc>,
 ) -> rusqlite::Result<Option<ChangedFacts>> {
-    if !take(store, read)? {
+    if !mark_read(store, read)? {
         return Ok(None);
     }
     let mut change = FactChange { store, found, now, changed: ChangedFacts::default() };
@@ -139,7 +139,7 @@ pub fn apply(
 }
 
 /// Stores that turns were read. Returns false if they were read before, or words were forgotten meanwhile.
-pub fn take(store: &Connection, read: &ReadTurns) -> rusqlite::Result<bool> {
+pub fn mark_read(store: &Connection, read: &ReadTurns) -> rusqlite::Result<bool> {
     if !is_open(store, read)? {
         return Ok(false);
     }
@@ -153,7 +153,11 @@ pub fn take(store: &Connection, read: &ReadTurns) -> rusqlite::Result<bool> {
 }
 
 /// Stores a failed attempt, and the time of the next one. After the last attempt the turns are skipped.
-pub fn fail(store: &Connection, read: &ReadTurns, next: DateTime<Utc>) -> rusqlite::Result<()> {
+pub fn record_failure(
+    store: &Connection,
+    read: &ReadTurns,
+    next: DateTime<Utc>,
+) -> rusqlite::Result<()> {
     if !is_open(store, read)? {
         return Ok(());
     }
@@ -165,7 +169,7 @@ pub fn fail(store: &Connection, read: &ReadTurns, next: DateTime<Utc>) -> rusqli
         )?
         .query_row(params![read.session, read.after, Time(next)], |row| row.get::<_, u32>(0))?;
     if failures >= ATTEMPTS_MAX {
-        take(store, read)?;
+        mark_read(store, read)?;
     }
     Ok(())
 }
@@ -187,7 +191,7 @@ struct FactChange<'a> {
 
 impl FactChange<'_> {
     fn apply(&mut self) -> rusqlite::Result<()> {
-        let known = facts::of(self.store, &self.found.keys)?;
+        let known = facts::list(self.store, &self.found.keys)?;
         let current: BTreeMap<_, _> =
             known.into_iter().filter(Fact::holds).map(|fact| (fact.id, fact)).collect();
         // Each fact is changed once, even if the model names it twice.
@@ -239,7 +243,7 @@ impl FactChange<'_> {
         sources: &[Source],
     ) -> rusqlite::Result<usize> {
         let has_same_text = |fact: &Fact| fact.text.to_lowercase() == new.text.to_lowercase();
-        let known = facts::of(self.store, &self.found.keys)?;
+        let known = facts::list(self.store, &self.found.keys)?;
         if known.iter().any(|fact| fact.status != FactStatus::Former && has_same_text(fact)) {
             return Ok(0);
         }
@@ -247,7 +251,7 @@ impl FactChange<'_> {
         let new = NewFact { kind: new.kind, text: new.text.clone(), origin, sources };
         let Findings { keys, active_max, .. } = self.found;
         let kept = facts::keep(self.store, keys, &new, *active_max, self.now)?;
-        Ok(usize::from(matches!(kept, facts::Kept::New(_))))
+        Ok(usize::from(matches!(kept, facts::KeepOutcome::New(_))))
     }
 
     /// Replaces the text of a fact. The former text stays as a former fact.
@@ -272,12 +276,12 @@ impl FactChange<'_> {
     }
 
     fn end(&self, fact: &Fact, replaced_by: Option<FactId>) -> rusqlite::Result<()> {
-        facts::end(self.store, fact, replaced_by, self.now)
+        facts::mark_former(self.store, fact, replaced_by, self.now)
     }
 
     /// Removes the oldest facts of a status beyond a maximum.
     fn limit(&self, status: FactStatus, max: usize) -> rusqlite::Result<()> {
-        let mut known = facts::of(self.store, &self.found.keys)?;
+        let mut known = facts::list(self.store, &self.found.keys)?;
         known.retain(|fact| fact.status == status);
         let surplus = known.len().saturating_sub(max);
         known.iter().take(surplus).try_for_each(|fact| facts::remove(self.store, fact.id))

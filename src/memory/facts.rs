@@ -137,7 +137,7 @@ pub struct NewFact {
 
 /// The outcome of storing a fact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kept {
+pub enum KeepOutcome {
     New(FactId),
     /// There is one with the same text.
     Known(FactId),
@@ -158,9 +158,9 @@ pub fn keep(
     new: &NewFact,
     active_max: usize,
     now: DateTime<Utc>,
-) -> rusqlite::Result<Kept> {
-    let Some(key) = keys.first() else { return Ok(Kept::Full) };
-    let mut known = of(store, keys)?;
+) -> rusqlite::Result<KeepOutcome> {
+    let Some(key) = keys.first() else { return Ok(KeepOutcome::Full) };
+    let mut known = list(store, keys)?;
     known.retain(|fact| fact.status != FactStatus::Former);
     if let Some(same) =
         known.iter().find(|fact| fact.text.to_lowercase() == new.text.to_lowercase())
@@ -168,16 +168,16 @@ pub fn keep(
         match (same.status, new.origin) {
             (FactStatus::Offered, FactOrigin::Told) => accept(store, same.id, now)?,
             (FactStatus::Offered, _) => {}
-            _ => use_now(store, &[same.id], now)?,
+            _ => count_use(store, &[same.id], now)?,
         }
         expire(store, keys, active_max, now)?;
-        return Ok(Kept::Known(same.id));
+        return Ok(KeepOutcome::Known(same.id));
     }
     let count = store
         .prepare_cached("SELECT count(*) FROM facts WHERE who = ?")?
         .query_row([key], |row| row.get::<_, i64>(0))?;
     if count >= FACTS_MAX {
-        return Ok(Kept::Full);
+        return Ok(KeepOutcome::Full);
     }
     store
         .prepare_cached(
@@ -190,7 +190,7 @@ pub fn keep(
     let kind = RecallKind::Fact;
     recall::put(store, &RecallText { key: &fact_key, kind, source: id.0, at: now, text })?;
     expire(store, keys, active_max, now)?;
-    Ok(Kept::New(id))
+    Ok(KeepOutcome::New(id))
 }
 
 /// Replaces the text, origin and sources of a fact. The former text stays as a former fact.
@@ -208,7 +208,7 @@ pub fn reword(
         )?
         .execute([fact.id])?;
     let former = Fact { id: FactId(store.last_insert_rowid()), ..fact.clone() };
-    end(store, &former, Some(fact.id), now)?;
+    mark_former(store, &former, Some(fact.id), now)?;
     store
         .prepare_cached(
             "UPDATE facts SET text = ?2, sources = ?3, origin = ?4, status = 'active', made = ?5, used = ?5
@@ -219,7 +219,7 @@ pub fn reword(
 }
 
 /// Marks a fact as former. A search finds it with the day on which it ended.
-pub fn end(
+pub fn mark_former(
     store: &Connection,
     fact: &Fact,
     replaced_by: Option<FactId>,
@@ -248,7 +248,7 @@ pub fn accept(store: &Connection, fact: FactId, now: DateTime<Utc>) -> rusqlite:
 }
 
 /// Counts a use of facts that are related to a message. Expired ones become active again.
-pub fn use_now(store: &Connection, facts: &[FactId], now: DateTime<Utc>) -> rusqlite::Result<()> {
+pub fn count_use(store: &Connection, facts: &[FactId], now: DateTime<Utc>) -> rusqlite::Result<()> {
     let mut update = store.prepare_cached(
         "UPDATE facts SET accesses = accesses + 1, used = ?, status = 'active' WHERE id = ?",
     )?;
@@ -256,7 +256,7 @@ pub fn use_now(store: &Connection, facts: &[FactId], now: DateTime<Utc>) -> rusq
 }
 
 /// Counts a use of active facts of these keys on which an answer is based, unless they were counted since its turn began.
-pub fn note_marked(
+pub fn count_marked_use(
     store: &Connection,
     keys: &[RecallKey],
     marked: &[i64],
@@ -267,7 +267,7 @@ pub fn note_marked(
         "UPDATE facts SET accesses = accesses + 1, used = ?2 WHERE id = ?1 AND used < ?3",
     )?;
     let is_marked = |fact: &Fact| fact.status == FactStatus::Active && marked.contains(&fact.id.0);
-    let known = of(store, keys)?;
+    let known = list(store, keys)?;
     known
         .iter()
         .filter(|fact| is_marked(fact))
@@ -282,7 +282,7 @@ pub fn expire(
     active_max: usize,
     now: DateTime<Utc>,
 ) -> rusqlite::Result<()> {
-    let mut active = of(store, keys)?;
+    let mut active = list(store, keys)?;
     active.retain(|fact| fact.status == FactStatus::Active);
     active.sort_by(|one, other| {
         let scores = score(other, now).total_cmp(&score(one, now));
@@ -299,7 +299,7 @@ pub fn score(fact: &Fact, now: DateTime<Utc>) -> f64 {
 }
 
 /// Returns all facts of these keys, oldest first.
-pub fn of(store: &Connection, keys: &[RecallKey]) -> rusqlite::Result<Vec<Fact>> {
+pub fn list(store: &Connection, keys: &[RecallKey]) -> rusqlite::Result<Vec<Fact>> {
     let mut rows = store.prepare_cached(
         "SELECT id, who, kind, text, status, sources, made, accesses, origin, ended FROM facts WHERE who = ?",
     )?;
@@ -314,7 +314,7 @@ pub fn of(store: &Connection, keys: &[RecallKey]) -> rusqlite::Result<Vec<Fact>>
 }
 
 /// Returns the facts with these ids, which were found in the index.
-pub fn found(store: &Connection, ids: &[FactId]) -> rusqlite::Result<BTreeMap<FactId, Fact>> {
+pub fn find_by_ids(store: &Connection, ids: &[FactId]) -> rusqlite::Result<BTreeMap<FactId, Fact>> {
     let mut rows = store.prepare_cached(
         "SELECT id, who, kind, text, status, sources, made, accesses, origin, ended FROM facts WHERE id = ?",
     )?;

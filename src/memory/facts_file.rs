@@ -120,7 +120,7 @@ pub fn is_facts_file(path: &WorkspacePath) -> bool {
 
 /// Returns the text of the file. None if it does not exist. Does not follow links, which could lead to instructions.
 pub fn read(workspace: &Workspace, scope: &FileScope) -> Result<Option<String>, FileError> {
-    match workspace.open_exactly(&path(scope)) {
+    match workspace.open_without_links(&path(scope)) {
         Ok(file) => file.read_text().map(Some),
         Err(FileError::Missing(_)) => Ok(None),
         Err(error) => Err(error),

@@ -41,7 +41,7 @@ impl RecallKey {
     }
 
     /// Returns the current key of an account's private conversations.
-    pub fn of_present(
+    pub fn current_of_account(
         store: &Connection,
         channel: &ChannelName,
         sender: &SenderId,
@@ -90,21 +90,21 @@ impl FromSql for RecallKey {
 }
 
 /// Returns the key under which a conversation is indexed: the person's in private, the group's elsewhere.
-pub fn key_of_talk(
+pub fn conversation_key(
     store: &Connection,
     at: &Address,
     chat_kind: ChatKind,
     sender: &SenderId,
 ) -> rusqlite::Result<RecallKey> {
     match chat_kind {
-        ChatKind::Private => RecallKey::of_present(store, &at.channel, sender),
+        ChatKind::Private => RecallKey::current_of_account(store, &at.channel, sender),
         ChatKind::Group => Ok(RecallKey::of_group(at)),
     }
 }
 
 /// Returns the keys of all conversations that a person may find: in private their own, with this account's
 /// first; in a group the group's.
-pub fn keys_of_talks(
+pub fn conversation_keys(
     store: &Connection,
     at: &Address,
     chat_kind: ChatKind,
@@ -113,10 +113,10 @@ pub fn keys_of_talks(
     if chat_kind == ChatKind::Group {
         return Ok(vec![RecallKey::of_group(at)]);
     }
-    let own = RecallKey::of_present(store, &at.channel, sender)?;
+    let own = RecallKey::current_of_account(store, &at.channel, sender)?;
     let mut keys = vec![own];
     for other in persons::accounts_of_same(store, &at.channel, sender)? {
-        let key = RecallKey::of_present(store, &other.channel, &other.sender)?;
+        let key = RecallKey::current_of_account(store, &other.channel, &other.sender)?;
         if !keys.contains(&key) {
             keys.push(key);
         }
@@ -181,7 +181,7 @@ pub fn put(store: &Connection, text: &RecallText<'_>) -> rusqlite::Result<()> {
 }
 
 /// Returns true if somebody with one of these keys may find a source.
-pub fn is_under(
+pub fn is_findable(
     store: &Connection,
     kind: RecallKind,
     source: i64,

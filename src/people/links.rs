@@ -4,7 +4,7 @@
 use chrono::{DateTime, Duration, Utc};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::page_accounts::{self, is_made};
+use super::page_accounts::{self, is_page_account};
 use super::persons::person_of;
 use super::{People, Role, new_code};
 use crate::store::Time;
@@ -33,17 +33,17 @@ pub struct AccountLink {
 
 /// The outcome of entering a code.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Entered {
+pub enum LinkCodeOutcome {
     /// The code is unknown, used or expired.
     Unknown,
     /// Both accounts belong to one person already.
     Joined,
     /// The link waits for a confirmation.
-    Waits(Box<AccountLink>),
+    Unconfirmed(Box<AccountLink>),
 }
 
 /// Returns a new code for an account. Its former code becomes invalid.
-pub fn offer(
+pub fn create_code(
     store: &Connection,
     account: &LinkAccount,
     now: DateTime<Utc>,
@@ -63,13 +63,13 @@ pub fn offer(
 }
 
 /// Enters a code on another account. A code can be entered once.
-pub fn enter(
+pub fn enter_code(
     store: &Connection,
     people: &People,
     code: &str,
     account: &LinkAccount,
     now: DateTime<Utc>,
-) -> rusqlite::Result<Entered> {
+) -> rusqlite::Result<LinkCodeOutcome> {
     expire(store, now)?;
     let code = code.trim().to_ascii_uppercase();
     let offered = store
@@ -79,17 +79,17 @@ pub fn enter(
             |row| read_account(row, 0),
         )
         .optional()?;
-    let Some(offered) = offered else { return Ok(Entered::Unknown) };
+    let Some(offered) = offered else { return Ok(LinkCodeOutcome::Unknown) };
     if is_one_person(store, &offered, account)? {
         store.execute("DELETE FROM links WHERE code = ?", [&code])?;
-        return Ok(Entered::Joined);
+        return Ok(LinkCodeOutcome::Joined);
     }
     store.execute(
         "UPDATE links SET other_channel = ?, other_sender = ?, other_name = ?, other_chat = ? WHERE code = ?",
         params![account.at.channel, account.sender.id, account.sender.name, account.at.chat, code],
     )?;
     let link = build_link(store, people, code, offered, account.clone())?;
-    Ok(Entered::Waits(Box::new(link)))
+    Ok(LinkCodeOutcome::Unconfirmed(Box::new(link)))
 }
 
 /// Removes and returns a link that waits for confirmation. None if another account has to confirm it.
@@ -140,7 +140,7 @@ pub fn join(
 
 /// Moves an account to a new person. Returns the former person and the new one; None if the former one has no
 /// other account. Accounts that the program has made do not count, and stay with their person.
-pub fn part(
+pub fn unlink(
     store: &Connection,
     account: &LinkAccount,
     now: DateTime<Utc>,
@@ -149,10 +149,10 @@ pub fn part(
     let Some(former) = person_of(store, &at.channel, &sender.id)? else { return Ok(None) };
     let accounts: i64 = store.query_row(
         "SELECT count(*) FROM accounts WHERE person = ? AND substr(sender, 1, 1) <> ?",
-        params![former, page_accounts::MADE.to_string()],
+        params![former, page_accounts::PAGE_ACCOUNT_MARK.to_string()],
         |row| row.get(0),
     )?;
-    if accounts < 2 || is_made(&sender.id) {
+    if accounts < 2 || is_page_account(&sender.id) {
         return Ok(None);
     }
     store.execute(

@@ -11,11 +11,11 @@ use crate::types::message::{ChannelName, SenderId};
 
 /// First character of such an account's id. No name of a person in the config contains it, and no platform's
 /// user id.
-pub(super) const MADE: char = '@';
+pub(super) const PAGE_ACCOUNT_MARK: char = '@';
 
 /// Returns true for an account that the program has made.
-pub fn is_made(sender: &SenderId) -> bool {
-    sender.as_str().starts_with(MADE)
+pub fn is_page_account(sender: &SenderId) -> bool {
+    sender.as_str().starts_with(PAGE_ACCOUNT_MARK)
 }
 
 /// Returns the account with which the person of another account signs in on the page: an existing one or a new
@@ -37,7 +37,7 @@ pub fn account_for(
         return Ok(None);
     }
     let Some(person) = person_of(store, channel, sender)? else { return Ok(None) };
-    let made = SenderId::from(format!("{MADE}{person}"));
+    let made = SenderId::from(format!("{PAGE_ACCOUNT_MARK}{person}"));
     let name = name_of_person(store, person)?.unwrap_or_else(|| person.to_string());
     store.execute(
         "INSERT INTO accounts (channel, sender, person, name, since, seen) VALUES (?1, ?2, ?3, ?4, ?5, ?5)",

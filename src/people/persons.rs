@@ -24,7 +24,7 @@ pub fn person_of(
 }
 
 /// Records that a message of an account was accepted. Returns its person, which the first message creates.
-pub fn meet(
+pub fn record_account(
     store: &Connection,
     channel: &ChannelName,
     sender: &Sender,

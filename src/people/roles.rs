@@ -5,7 +5,7 @@ use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::listing::is_blocked;
-use super::persons::{PersonAccount, last_removal, meet, person_of};
+use super::persons::{PersonAccount, last_removal, person_of, record_account};
 use super::{Groups, Paired, People, Role, paired};
 use crate::store::LenientJson;
 use crate::types::message::{ChannelName, ChatKind, Inbound, Sender, SenderId};
@@ -34,15 +34,19 @@ impl People {
     }
 
     /// Creates persons for all accounts that the config names, and for all that were paired.
-    pub fn meet_all(&self, store: &Connection, now: DateTime<Utc>) -> rusqlite::Result<()> {
+    pub fn record_known_accounts(
+        &self,
+        store: &Connection,
+        now: DateTime<Utc>,
+    ) -> rusqlite::Result<()> {
         for (channel, access) in self.access.iter() {
             let named = access.owners.iter().chain(&access.admins).chain(&access.allow);
             for id in named.filter(|id| *id != "*") {
-                meet(store, channel, &Sender::person(id.as_str(), id.as_str()), now)?;
+                record_account(store, channel, &Sender::person(id.as_str(), id.as_str()), now)?;
             }
         }
         for Paired { channel, sender, .. } in paired(store)? {
-            meet(store, &channel, &sender, now)?;
+            record_account(store, &channel, &sender, now)?;
         }
         Ok(())
     }
@@ -109,8 +113,10 @@ impl People {
         if role.is_some() || inbound.chat_kind == ChatKind::Private {
             return Ok(role);
         }
-        let listed =
-            self.access.get(&from.channel).and_then(|access| access.listed(inbound.config_ids()));
+        let listed = self
+            .access
+            .get(&from.channel)
+            .and_then(|access| access.chat_rule(inbound.config_ids()));
         let is_listed = listed.is_some_and(|groups| groups != Groups::Off);
         match is_listed && !is_blocked(store, &from.channel, &sender.id)? {
             true => Ok(Some(Role::Guest)),

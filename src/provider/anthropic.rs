@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use super::answer_schema::{AnswerForm, AnswerSchema};
 use super::http::{ModelEndpoint, PostFailure};
 use super::names::ToolNames;
-use super::offered::{Offered, RequestBody};
-use super::window::Window;
+use super::tool_json::{RequestBody, ToolJsonCache};
+use super::window::ContextWindow;
 use super::{
     Config, Delta, DeltaStream, HttpTimeouts, LearnedWindow, Picture, PromptMessage, Provider,
     ProviderError, ReadPictures, Request, StopReason, ToolCall, ToolSchema, Usage,
@@ -39,8 +39,8 @@ pub struct Anthropic {
     model: String,
     tokens_max: u32,
     images: bool,
-    window: Arc<Window>,
-    offered: Offered,
+    window: Arc<ContextWindow>,
+    tool_json: ToolJsonCache,
     schema: AnswerSchema,
     endpoint: ModelEndpoint,
 }
@@ -63,7 +63,7 @@ impl Anthropic {
             (HeaderName::from_static("anthropic-version"), HeaderValue::from_static(VERSION));
         let headers = HeaderMap::from_iter([version]);
         let name = format!("{name} ({})", config.model);
-        let window = Arc::new(Window::new(&name, config));
+        let window = Arc::new(ContextWindow::new(&name, config));
         Ok(Self {
             endpoint: ModelEndpoint::new(&format!("{base}/v1/messages"), key, headers, limits)?
                 .learning(&window),
@@ -73,7 +73,7 @@ impl Anthropic {
             tokens_max: config.tokens_max.unwrap_or(TOKENS_MAX),
             images: config.images,
             window,
-            offered: Offered::default(),
+            tool_json: ToolJsonCache::default(),
         })
     }
 
@@ -93,7 +93,7 @@ impl Anthropic {
         if !request.tools.is_empty() {
             // A breakpoint in the system prompt is after the tools, and so covers them too.
             let is_cut = system.is_empty();
-            tools = Some(self.offered.get(request.tools, is_cut, || {
+            tools = Some(self.tool_json.get(request.tools, is_cut, || {
                 let mut tools: Vec<_> = request.tools.iter().map(|it| tool(it, names)).collect();
                 if is_cut {
                     tools.last_mut().map(cut);
@@ -239,7 +239,8 @@ fn tool(tool: &ToolSchema, names: &ToolNames) -> Value {
     if schema.get("type").is_none() {
         schema["type"] = json!("object");
     }
-    json!({"name": names.sent(&tool.name), "description": tool.description, "input_schema": schema})
+    let name = names.api_name(&tool.name);
+    json!({"name": name, "description": tool.description, "input_schema": schema})
 }
 
 /// Appends to the user's message. Roles alternate, so a person's text after results joins the same
@@ -267,7 +268,7 @@ fn own_thinking(thinking: &[Thinking], model: &str) -> Vec<Value> {
 
 fn tool_use(call: &Call, id: &str, names: &ToolNames) -> Value {
     let input = wire::arguments(&call.arguments).unwrap_or_default();
-    json!({"type": "tool_use", "id": id, "name": names.sent(&call.tool), "input": input})
+    json!({"type": "tool_use", "id": id, "name": names.api_name(&call.tool), "input": input})
 }
 
 fn tool_result(call: &Call, id: &str) -> Value {
@@ -390,7 +391,7 @@ impl AnthropicAnswer {
             Some(AnthropicBlock::Call { id, name, input, json }) => {
                 let is_given = input.as_object().is_some_and(|input| !input.is_empty());
                 let arguments = if json.is_empty() && is_given { input.to_string() } else { json };
-                let name = self.names.ours(name);
+                let name = self.names.own_name(name);
                 self.calls.push(ToolCall { id, name, arguments });
             }
             None => {}

@@ -20,7 +20,7 @@ pub enum Delta {
     /// A line for the person, such as that another provider answers.
     Note(String),
     /// The name of the provider that answers in place of the one that was asked.
-    By(String),
+    AnsweredBy(String),
     /// The answer begins again: everything before is to be dropped, except for notes.
     Restart,
     /// The last one; a stream that ends without it was cut.

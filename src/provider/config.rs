@@ -47,14 +47,14 @@ pub struct Config {
     pub structured: Structured,
     /// True if the model accepts pictures.
     pub images: bool,
-    pub patience: Patience,
+    pub timeouts: ProviderTimeouts,
     /// The price of its tokens. None: the price table decides.
     pub price: Option<Price>,
 }
 
 /// Timeouts of a provider, where its section sets them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Patience {
+pub struct ProviderTimeouts {
     /// From the request to the first byte of the answer.
     pub first_byte: Option<Duration>,
     /// Between two bytes.
@@ -109,8 +109,8 @@ impl HttpTimeouts {
     /// Returns the limits of a config section, which may set some of them.
     pub fn for_provider(config: &Config) -> Self {
         let limits = Self::of(&config.base_url);
-        let begin = config.patience.first_byte.unwrap_or(limits.begin);
-        let stall = config.patience.stall.unwrap_or(limits.stall);
+        let begin = config.timeouts.first_byte.unwrap_or(limits.begin);
+        let stall = config.timeouts.stall.unwrap_or(limits.stall);
         Self { begin, stall, whole: limits.whole.max(begin + stall), ..limits }
     }
 }

@@ -108,7 +108,7 @@ impl FallbackAttempt<'_> {
             && let Some(note) = self.note()
         {
             let name = self.providers[self.failures.len()].name();
-            self.ready.extend([Delta::Note(note), Delta::By(name.to_owned())]);
+            self.ready.extend([Delta::Note(note), Delta::AnsweredBy(name.to_owned())]);
         }
         if matches!(delta, Delta::End(_)) {
             self.current = None;

@@ -111,7 +111,7 @@ impl ApiFault {
     }
 
     /// Returns the error by who acts next. `key` is removed from the server's message.
-    pub fn sort(&self, key: Option<&Secret>) -> ProviderError {
+    pub fn classify(&self, key: Option<&Secret>) -> ProviderError {
         if self.is_too_long() {
             return ProviderError::TooLong;
         }

@@ -14,9 +14,9 @@ use serde_json::Value;
 use tokio::time::{Instant, timeout, timeout_at};
 use url::Url;
 
-use super::window::Window;
+use super::window::ContextWindow;
 use super::wire::{self, DeltaReader};
-use super::{DeltaStream, HttpTimeouts, ProviderError, offered};
+use super::{DeltaStream, HttpTimeouts, ProviderError, tool_json};
 use crate::http::{self, BodyEnd, ReadBody};
 use crate::provider::fault::{self, ApiFault};
 use crate::secret::Secret;
@@ -53,7 +53,7 @@ pub(super) struct ModelEndpoint {
     key: Option<Secret>,
     limits: HttpTimeouts,
     /// Learns from refusals.
-    window: Option<Arc<Window>>,
+    window: Option<Arc<ContextWindow>>,
 }
 
 /// An API key in its header. The scheme stands before the key.
@@ -89,7 +89,7 @@ impl ModelEndpoint {
     }
 
     /// Learns the context window from refusals.
-    pub(super) fn learning(self, window: &Arc<Window>) -> Self {
+    pub(super) fn learning(self, window: &Arc<ContextWindow>) -> Self {
         Self { window: Some(Arc::clone(window)), ..self }
     }
 
@@ -98,7 +98,7 @@ impl ModelEndpoint {
     ///
     /// # Errors
     /// The server could not be asked.
-    pub(super) async fn look(&self, path: &str) -> Result<Option<Value>, ()> {
+    pub(super) async fn get_json(&self, path: &str) -> Result<Option<Value>, ()> {
         let relative = if path.starts_with('/') { path.to_owned() } else { format!("../{path}") };
         let url = self.url.join(&relative).map_err(drop)?;
         let read = async {
@@ -118,13 +118,13 @@ impl ModelEndpoint {
     /// Posts `body`. Returns the deltas that `reader` makes of the answer, once it has begun without an error.
     pub(super) async fn stream(
         &self,
-        body: offered::RequestBody,
+        body: tool_json::RequestBody,
         reader: impl DeltaReader,
     ) -> Result<DeltaStream<'static>, PostFailure> {
         Ok(wire::deltas(self.post(body).await?, reader))
     }
 
-    async fn post(&self, body: offered::RequestBody) -> Result<SseEvents, PostFailure> {
+    async fn post(&self, body: tool_json::RequestBody) -> Result<SseEvents, PostFailure> {
         let bytes = serialize(&body);
         // It may hold pictures, which need not be in memory twice during the wait.
         drop(body);
@@ -176,7 +176,7 @@ impl ModelEndpoint {
             let text = body.read(ERROR_BYTES_MAX).await.unwrap_or_default();
             let fault = ApiFault::of_response(status.as_u16(), after, &text);
             learn(self.window.as_deref(), &fault);
-            let error = fault.sort(self.key.as_ref());
+            let error = fault.classify(self.key.as_ref());
             let is_about_body = matches!(error, ProviderError::Refused(_))
                 && matches!(status.as_u16(), 400 | 422 | 501);
             return Err(PostFailure { error, is_about_body });
@@ -190,14 +190,14 @@ impl ModelEndpoint {
     }
 }
 
-fn learn(window: Option<&Window>, fault: &ApiFault) {
+fn learn(window: Option<&ContextWindow>, fault: &ApiFault) {
     if let (Some(window), Some(tokens)) = (window, fault.window()) {
         window.refused(tokens);
     }
 }
 
 /// Serializes a body. Counts its bytes first, because a growing buffer may take twice the memory.
-fn serialize(body: &offered::RequestBody) -> Vec<u8> {
+fn serialize(body: &tool_json::RequestBody) -> Vec<u8> {
     let mut count = Count(0);
     let counted = serde_json::to_writer(&mut count, body);
     let mut bytes = Vec::with_capacity(count.0);
@@ -297,7 +297,7 @@ pub(super) struct SseEvents {
     ready: VecDeque<String>,
     bytes: usize,
     key: Option<Secret>,
-    window: Option<Arc<Window>>,
+    window: Option<Arc<ContextWindow>>,
 }
 
 impl SseEvents {
@@ -327,10 +327,10 @@ impl SseEvents {
     }
 
     /// Classifies an error object in place of an event.
-    pub(super) fn sort(&self, event: &Value) -> ProviderError {
+    pub(super) fn classify(&self, event: &Value) -> ProviderError {
         let fault = ApiFault::of_event(event);
         learn(self.window.as_deref(), &fault);
-        fault.sort(self.key.as_ref())
+        fault.classify(self.key.as_ref())
     }
 
     /// Reads the whole answer of a server that does not stream as one event.

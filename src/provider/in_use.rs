@@ -24,7 +24,7 @@ impl Default for ProvidersInUse {
 
 impl ProvidersInUse {
     /// Counts somebody who waits for a provider, until the value is dropped.
-    pub fn enter(&self, name: &str) -> ProviderUse {
+    pub fn begin_use(&self, name: &str) -> ProviderUse {
         self.0.send_modify(|all| {
             let uses = all.entry(name.to_owned()).or_default();
             uses.now += 1;
@@ -34,12 +34,12 @@ impl ProvidersInUse {
     }
 
     /// Returns true if somebody waits for a provider.
-    pub fn has(&self, name: &str) -> bool {
+    pub fn is_in_use(&self, name: &str) -> bool {
         self.0.borrow().get(name).is_some_and(|uses| uses.now > 0)
     }
 
     /// Waits until somebody waits for a provider, or has done so since the call.
-    pub fn entered(&self, name: &str) -> impl Future<Output = ()> {
+    pub fn wait_for_use(&self, name: &str) -> impl Future<Output = ()> {
         let mut watch = self.0.subscribe();
         let begun = watch.borrow().get(name).map_or(0, |uses| uses.begun);
         let name = name.to_owned();

@@ -31,7 +31,7 @@ pub struct Model {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// It is the first, or a fallback.
-    InLine,
+    Default,
     /// It answers only where somebody chose it.
     Chosen,
 }
@@ -77,7 +77,7 @@ impl Models {
         let others = self
             .all
             .iter()
-            .filter(|model| model.standing == Standing::InLine && model.name != first.name);
+            .filter(|model| model.standing == Standing::Default && model.name != first.name);
         Some(chain([first].into_iter().chain(others).map(|it| Arc::clone(&it.provider)).collect()))
     }
 }

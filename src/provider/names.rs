@@ -31,13 +31,13 @@ impl ToolNames {
     }
 
     /// Returns the API's name of the tool that we call `ours`.
-    pub fn sent(&self, ours: &str) -> String {
+    pub fn api_name(&self, ours: &str) -> String {
         let pair = self.0.iter().find(|(name, _)| name == ours);
         pair.map_or_else(|| wire::tool_name(ours), |(_, sent)| sent.clone())
     }
 
     /// Returns our name of the tool that the API calls `sent`.
-    pub fn ours(&self, sent: String) -> String {
+    pub fn own_name(&self, sent: String) -> String {
         let pair = self.0.iter().find(|(_, name)| *name == sent);
         pair.map_or(sent, |(ours, _)| ours.clone())
     }

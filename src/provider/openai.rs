@@ -14,8 +14,8 @@ use serde_json::{Map, Value, json};
 use super::answer_schema::{AnswerForm, AnswerSchema};
 use super::http::{ModelEndpoint, PostFailure};
 use super::names::ToolNames;
-use super::offered::{Offered, RequestBody};
-use super::window::{self, ServerWindow, Window};
+use super::tool_json::{RequestBody, ToolJsonCache};
+use super::window::{self, ContextWindow, ServerWindow};
 use super::wire;
 use super::{
     Config, DeltaStream, HttpTimeouts, LearnedWindow, Picture, PromptMessage, Provider,
@@ -32,9 +32,9 @@ pub struct OpenAi {
     model: String,
     tokens_max: Option<u32>,
     images: bool,
-    window: Arc<Window>,
+    window: Arc<ContextWindow>,
     dialect: HostDialect,
-    offered: Offered,
+    tool_json: ToolJsonCache,
     schema: AnswerSchema,
     endpoint: ModelEndpoint,
 }
@@ -50,7 +50,7 @@ impl OpenAi {
         let (header, scheme) = (AUTHORIZATION, "Bearer ");
         let key = config.api_key.as_ref().map(|key| ApiKeyHeader { header, scheme, key });
         let full_name = format!("{name} ({})", config.model);
-        let window = Arc::new(Window::new(&full_name, config));
+        let window = Arc::new(ContextWindow::new(&full_name, config));
         let endpoint = ModelEndpoint::new(&url, key, HeaderMap::new(), limits)?;
         let endpoint = endpoint.learning(&window);
         Ok(Self {
@@ -61,7 +61,7 @@ impl OpenAi {
             images: config.images,
             window,
             dialect: HostDialect::of(&endpoint.url),
-            offered: Offered::default(),
+            tool_json: ToolJsonCache::default(),
             endpoint,
         })
     }
@@ -108,9 +108,9 @@ impl OpenAi {
             return;
         }
         let (models, props, loaded) = tokio::join!(
-            self.endpoint.look("models"),
-            self.endpoint.look("/props"),
-            self.endpoint.look("/api/ps"),
+            self.endpoint.get_json("models"),
+            self.endpoint.get_json("/props"),
+            self.endpoint.get_json("/api/ps"),
         );
         let have_answered = models.is_ok() && props.is_ok() && loaded.is_ok();
         let [models, props, loaded] = [models, props, loaded].map(Result::unwrap_or_default);
@@ -133,7 +133,7 @@ impl OpenAi {
         let fields = self.body(request, form, &names, &pictures);
         let tools = (!request.tools.is_empty()).then(|| {
             let write = || request.tools.iter().map(|it| tool(it, &names)).collect();
-            self.offered.get(request.tools, false, write)
+            self.tool_json.get(request.tools, false, write)
         });
         let _in_turn = pictures.written();
         self.endpoint
@@ -211,7 +211,7 @@ impl Provider for OpenAi {
 fn tool(tool: &ToolSchema, names: &ToolNames) -> Value {
     let ToolSchema { name, description, parameters } = tool;
     let function =
-        json!({"name": names.sent(name), "description": description, "parameters": parameters});
+        json!({"name": names.api_name(name), "description": description, "parameters": parameters});
     json!({"type": "function", "function": function})
 }
 
@@ -247,7 +247,7 @@ fn function_call(call: &Call, id: &str, thinking: &[&Thinking], names: &ToolName
         Some(_) => &call.arguments,
         None => "{}",
     };
-    let function = json!({"name": names.sent(&call.tool), "arguments": arguments});
+    let function = json!({"name": names.api_name(&call.tool), "arguments": arguments});
     let mut sent = json!({"id": id, "type": "function", "function": function});
     if let Some(signed) = thinking.iter().find(|it| it.block["call"] == *call.wire_id) {
         sent["extra_content"] = signed.block["extra_content"].clone();

@@ -79,7 +79,7 @@ impl Pictures {
         };
         let permit = ONE_AT_A_TIME.acquire().await.expect("it is never closed");
         let wanted = self.wanted.clone();
-        let pictures = workspace.off_thread(move |workspace| read_all(workspace, wanted)).await;
+        let pictures = workspace.run_blocking(move |workspace| read_all(workspace, wanted)).await;
         ReadPictures { pictures, permit: Some(permit) }
     }
 }
@@ -104,7 +104,7 @@ fn read_all(workspace: &Workspace, wanted: Vec<WorkspacePath>) -> BTreeMap<Strin
     let mut pictures = BTreeMap::new();
     let mut bytes_left = REQUEST_BYTES_MAX;
     for path in wanted {
-        let file = workspace.open_exactly(&path);
+        let file = workspace.open_without_links(&path);
         let Ok(bytes) = file.and_then(|file| file.read_up_to(IMAGE_BYTES_MAX.min(bytes_left)))
         else {
             continue;

@@ -86,7 +86,11 @@ pub fn transcript_as_messages<'a>(
         let summarized = turn.steps.iter().take_while(|step| step.is_summarized).count();
         let (summarized, steps) = turn.steps.split_at(summarized);
         summarized.iter().for_each(|step| push_step(&mut messages, step));
-        push_user(&mut messages, &super::made::calls_record(summarized).unwrap_or_default(), &[]);
+        push_user(
+            &mut messages,
+            &super::call_record::calls_record(summarized).unwrap_or_default(),
+            &[],
+        );
         steps.iter().for_each(|step| push_step(&mut messages, step));
         if let Some(note) = ending_note(turn) {
             push_assistant(&mut messages, note, &[], &[]);

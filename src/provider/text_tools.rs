@@ -60,7 +60,7 @@ pub fn answer_in_lone_call(text: &str) -> Option<String> {
 
 /// Returns the arguments of the call that is the whole text.
 fn lone_arguments(text: &str) -> Option<Map<String, Value>> {
-    let call: Value = serde_json::from_str(forms::unfenced(text)).ok()?;
+    let call: Value = serde_json::from_str(forms::strip_fence(text)).ok()?;
     let Value::Object(mut call) = call else { return None };
     let arguments = call.remove("arguments").or_else(|| call.remove("parameters"))?;
     match arguments {

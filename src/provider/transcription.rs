@@ -62,7 +62,7 @@ impl Transcriber {
     }
 
     /// Transcribes a file, which is streamed. The text is never blank. The file's name tells the endpoint its format.
-    pub async fn words(
+    pub async fn transcribe(
         &self,
         name: &str,
         file: File,

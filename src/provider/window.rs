@@ -18,7 +18,7 @@ const ANSWER_PART: u32 = 8;
 
 /// A provider's context window. Shared by all who send requests to it.
 #[derive(Debug)]
-pub struct Window {
+pub struct ContextWindow {
     /// The provider's name, for the log.
     name: String,
     /// The window from the config, or the assumed one.
@@ -49,7 +49,7 @@ pub enum ServerWindow {
     Unknown,
 }
 
-impl Window {
+impl ContextWindow {
     pub fn new(name: &str, config: &Config) -> Self {
         Self {
             name: name.to_owned(),

@@ -156,7 +156,7 @@ impl<F: DeltaReader> StreamReading<F> {
             Ok(Some(text)) => match serde_json::from_str::<Value>(&text) {
                 Err(_) => self.end(false, ProviderError::cut()),
                 Ok(event) => match error_of(&event) {
-                    Some(error) => Err(self.events.sort(&json!({"error": error}))),
+                    Some(error) => Err(self.events.classify(&json!({"error": error}))),
                     None => match self.reader.take(&event, &mut self.ready) {
                         StreamFlow::More => Ok(()),
                         StreamFlow::Last => self.end(true, ProviderError::cut()),

@@ -60,17 +60,17 @@ pub fn undone(id: impl Display, tool: &str, path: impl Display) -> String {
     format!("Undone: action {id} ({tool}). {path} is as it was before.")
 }
 
-pub fn undone_before(id: impl Display) -> String {
+pub fn already_undone(id: impl Display) -> String {
     format!("Not undone: action {id} was already undone.")
 }
 
-pub fn no_way_back(id: impl Display, tool: &str) -> String {
+pub fn cannot_undo(id: impl Display, tool: &str) -> String {
     format!(
         "Not undone: action {id} ({tool}) changed no file, or a file too large to keep a copy of."
     )
 }
 
-pub fn image_gone(path: impl Display) -> String {
+pub fn old_content_gone(path: impl Display) -> String {
     let path = shown_path(path);
     format!(
         "Not undone: the old version of {path} is gone. I keep old versions for 30 days, up to 200 MB in all."
@@ -88,14 +88,14 @@ pub fn changed_since(path: impl Display, differs: &str) -> String {
     format!("Not undone: {path} has changed since then.{differs}")
 }
 
-pub const UNDO_IN_DOUBT: &str = "I was interrupted while undoing this, and the file matches neither its old nor its new version. Please check it.";
+pub const UNDO_STATE_UNKNOWN: &str = "I was interrupted while undoing this, and the file matches neither its old nor its new version. Please check it.";
 
 // Plans.
 
 pub const NO_PLAN: &str = "There is no plan in this conversation.";
 
 /// The message about a change of an instruction file.
-pub fn rules_changed(path: impl Display, lines: &str, action: impl Display) -> String {
+pub fn instructions_changed(path: impl Display, lines: &str, action: impl Display) -> String {
     format!(
         "I changed {}:\n{}\nUse /undo {action} to undo it.",
         shown_path(path),
@@ -104,13 +104,13 @@ pub fn rules_changed(path: impl Display, lines: &str, action: impl Display) -> S
 }
 
 /// Shows a person which of their own words were kept without a question.
-pub fn kept_own_words(path: impl Display, words: &str, action: impl Display) -> String {
+pub fn own_words_saved(path: impl Display, words: &str, action: impl Display) -> String {
     let words = fenced("", &visible(words.trim()));
     format!("I added your words to {}:\n{words}\nUse /undo {action} to undo it.", shown_path(path))
 }
 
 /// Shows a person which of their own words will be sent to them without a question; `job` is the new job.
-pub fn kept_own_reminder(job: &str, words: &str, number: impl Display) -> String {
+pub fn own_reminder_saved(job: &str, words: &str, number: impl Display) -> String {
     let words = fenced("", &visible(words.trim()));
     format!(
         "I made a reminder with your words. {job}\n{words}\nUse /jobs rm {number} to remove it."
@@ -120,7 +120,7 @@ pub fn kept_own_reminder(job: &str, words: &str, number: impl Display) -> String
 pub const TOO_LARGE_TO_SHOW: &str = "- It is too large to show here.";
 pub const NOT_WATCHED_BEFORE: &str =
     "- It is new, or I wasn't watching it because there were too many files.";
-pub const ITS_BYTES_CHANGED: &str = "- It was created or emptied, or its binary content changed.";
+pub const BINARY_CHANGED: &str = "- It was created or emptied, or its binary content changed.";
 
 /// Files whose changes are shown line by line in one message.
 const CHANGED_SHOWN_MAX: usize = 5;
@@ -137,7 +137,7 @@ pub struct InstructionChanged<'a> {
 
 /// Where a file that the bot follows leads now, none for one that is no link any more; empty for the whole
 /// workspace.
-pub fn leads_now(to: Option<&str>) -> String {
+pub fn link_target_changed(to: Option<&str>) -> String {
     match to {
         Some("") => "It is now a link to the whole workspace. I follow it.".to_owned(),
         Some(to) => format!("It is now a link to {}. I follow it.", visible(to)),
@@ -146,7 +146,11 @@ pub fn leads_now(to: Option<&str>) -> String {
 }
 
 /// The message about changes of instructions while a tool ran. `too_many`: there are more files than can be watched.
-pub fn rules_changed_by(tool: &str, changed: &[InstructionChanged<'_>], too_many: bool) -> String {
+pub fn instructions_changed_by_tool(
+    tool: &str,
+    changed: &[InstructionChanged<'_>],
+    too_many: bool,
+) -> String {
     let mut parts = Vec::new();
     if !changed.is_empty() {
         parts.push(format!("My instructions or skills changed while {} ran.", as_is(tool)));

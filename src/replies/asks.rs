@@ -35,7 +35,7 @@ pub const CALL_OF_SOMEBODY_ELSE: &str =
 /// whoever allows a call must see all that it does. Of these, the question shows the beginning and the end.
 pub const ARGUMENTS_CHARS_MAX: usize = 6_000;
 
-pub fn no_always(id: i64) -> String {
+pub fn cannot_always_allow(id: i64) -> String {
     format!("I ask about calls like this one every time. Use /approve {id} to allow this one.")
 }
 
@@ -43,7 +43,7 @@ pub fn answered_by(name: &str) -> String {
     format!("answered by {}", shown_name(name))
 }
 
-pub fn choice_of(choice: &str, name: &str) -> String {
+pub fn choice_by(choice: &str, name: &str) -> String {
     format!("{choice} ({})", shown_name(name))
 }
 
@@ -103,7 +103,7 @@ impl ApprovalPrompt {
 }
 
 /// Asks whether a call may be made.
-pub fn may_i(call: &ApprovalPrompt, minutes: u64) -> String {
+pub fn ask_approval(call: &ApprovalPrompt, minutes: u64) -> String {
     let ApprovalPrompt { id, person, tool, why, can_be_granted, tells, .. } = call;
     let always = if *can_be_granted { format!(", /approve {id} always") } else { String::new() };
     let ends = format!(
@@ -125,14 +125,14 @@ pub fn may_i(call: &ApprovalPrompt, minutes: u64) -> String {
     )
 }
 
-/// Returns a person with the chat in which they read. [`may_i`] escapes it.
+/// Returns a person with the chat in which they read. [`ask_approval`] escapes it.
 pub fn reader(name: &str, chat: impl Display) -> String {
     let name = clean_name(name);
     format!("{} ({chat})", name.as_deref().unwrap_or(NO_NAME))
 }
 
 /// Asks whether several calls of a step may be made.
-pub fn may_i_all(calls: &[ApprovalPrompt], minutes: u64) -> String {
+pub fn ask_joint_approval(calls: &[ApprovalPrompt], minutes: u64) -> String {
     let first = calls.first().map_or(0, |call| call.id);
     let person = calls.first().map(|call| as_is(&call.person)).unwrap_or_default();
     let mut text = format!("{person} asked for this. I'd like to do {} things:\n", calls.len());
@@ -149,7 +149,7 @@ pub fn may_i_all(calls: &[ApprovalPrompt], minutes: u64) -> String {
 }
 
 /// Asks about one of several calls, which were shown whole before.
-pub fn may_i_this(id: i64, tool: &str, arguments: &str) -> String {
+pub fn ask_single_approval(id: i64, tool: &str, arguments: &str) -> String {
     let arguments = call_arguments(arguments);
     let shown: String = arguments.chars().take(NOT_DONE_CHARS_MAX).collect();
     let more = if shown.len() < arguments.len() { "\n(The rest is above.)" } else { "" };
@@ -161,7 +161,7 @@ pub fn may_i_this(id: i64, tool: &str, arguments: &str) -> String {
 }
 
 /// Confirms that several calls are asked about alone.
-pub fn asking_each(count: usize) -> String {
+pub fn will_ask_each(count: usize) -> String {
     format!("Here they are one by one: {}.", counted(count as u64, "question"))
 }
 
@@ -181,14 +181,14 @@ pub const NONE: &str = "None";
 pub const EACH: &str = "One by one";
 
 /// The name of the file with calls that are too long for the message about them.
-pub const NOT_DONE_FILE: &str = "calls.txt";
+pub const CALLS_NOT_MADE_FILE: &str = "calls.txt";
 
 pub const NOT_OPEN_ANY_MORE: &str =
     "That call is no longer open: it was already decided, or it is older than 24 hours.";
 
 /// Reports the calls (tool, arguments) that a task did not make because nobody could be asked; and, if they are too long
 /// for a message, all of them whole.
-pub fn not_done(task: Option<&str>, calls: &[(&str, &str)]) -> (String, Option<String>) {
+pub fn calls_not_made(task: Option<&str>, calls: &[(&str, &str)]) -> (String, Option<String>) {
     let mut tools: Vec<_> = calls.iter().map(|(tool, _)| as_is(tool)).collect();
     tools.dedup();
     let (mut shown, mut whole, mut is_cut) = (String::new(), String::new(), false);
@@ -220,7 +220,7 @@ pub fn not_done_unreadable(count: usize) -> String {
 }
 
 /// Counts further calls that were not made.
-pub fn more_not_done(count: usize) -> String {
+pub fn more_calls_not_made(count: usize) -> String {
     format!("… and {count} more, which I don't show here.")
 }
 
@@ -228,12 +228,12 @@ pub fn more_not_done(count: usize) -> String {
 pub const ASK_FOR_REST: &str = "If you want the others, ask me for them here.";
 
 /// Says where a call that was not made can be asked for.
-pub fn ask_for_it(text: &str) -> String {
+pub fn where_to_ask(text: &str) -> String {
     format!("{text}\nIf you want it, ask me for it here.")
 }
 
 /// Offers to make calls (number, tool) that were not made.
-pub fn make_later(calls: &[(i64, &str)]) -> String {
+pub fn offer_deferred_calls(calls: &[(i64, &str)]) -> String {
     match calls {
         [(id, _)] => format!(
             "Shall I do exactly this now? (Or reply /approve later {id} or /deny later {id}.) I can do it for 24 hours."
@@ -247,27 +247,27 @@ pub fn make_later(calls: &[(i64, &str)]) -> String {
 }
 
 /// Offers the calls that are left.
-pub fn left_for_later(calls: &[(i64, &str)]) -> String {
+pub fn offer_remaining_calls(calls: &[(i64, &str)]) -> String {
     format!("Still open: {}.", listed(calls))
 }
 
 fn listed(calls: &[(i64, &str)]) -> String {
-    let calls: Vec<_> = calls.iter().map(|(id, tool)| one_of(*id, tool)).collect();
+    let calls: Vec<_> = calls.iter().map(|(id, tool)| call_label(*id, tool)).collect();
     calls.join(", ")
 }
 
 /// One of several calls, on a button.
-pub fn one_of(id: i64, tool: &str) -> String {
+pub fn call_label(id: i64, tool: &str) -> String {
     format!("{id}: {}", as_is(tool))
 }
 
 /// Confirms that calls are being made now.
-pub fn making_later(tools: &[&str]) -> String {
+pub fn making_deferred_calls(tools: &[&str]) -> String {
     format!("I'm doing it now: {}. You'll get the result here.", as_is(tools.join(", ")))
 }
 
 /// Explains that not all approved calls could begin. `begun`: the tools of those that did.
-pub fn too_many_later(most: usize, begun: &[&str]) -> String {
+pub fn too_many_deferred_calls(most: usize, begun: &[&str]) -> String {
     let busy = format!("I'm working on {most} tasks now, as many as I can.");
     let again = "Please approve the rest when one of them has ended.";
     match begun {

@@ -17,14 +17,14 @@ pub struct ModelShown<'a> {
     /// Its section and model together.
     pub shown: &'a str,
     pub chosen: bool,
-    pub in_line: bool,
+    pub is_default: bool,
 }
 
 pub fn models(models: &[ModelShown<'_>]) -> String {
     let chosen = models.iter().any(|model| model.chosen);
     let mut text = "Models:".to_owned();
     for (at, model) in models.iter().enumerate() {
-        let state = match (model.chosen, model.in_line) {
+        let state = match (model.chosen, model.is_default) {
             (true, _) => ", answers here",
             (false, true) if at == 0 && !chosen => ", answers here (the default)",
             (false, true) if at == 0 => ", the default",
@@ -91,7 +91,7 @@ pub fn queue_is(mode: &str) -> String {
 const THOUGHT_CHARS_MAX: usize = 1_500;
 
 /// The model's thinking, as a quotation above its answer.
-pub fn thought(text: &str) -> String {
+pub fn quoted_thinking(text: &str) -> String {
     let shown = shortened(text.trim(), THOUGHT_CHARS_MAX);
     let lines: Vec<_> = shown.lines().map(|line| format!("> {line}")).collect();
     lines.join("\n")

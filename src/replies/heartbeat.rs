@@ -6,14 +6,14 @@ use super::as_is;
 
 pub const HEARTBEAT_USAGE: &str = "Use /heartbeat, or /heartbeat on, off or now.";
 pub const HEARTBEAT_BEGUN: &str = "I've started a heartbeat run, and I'll send you the result.";
-pub const HEARTBEAT_TELLS_NOBODY: &str = "I don't know where to send the result. Send me a private message first, or check `to` in [heartbeat].";
+pub const HEARTBEAT_WITHOUT_RECIPIENT: &str = "I don't know where to send the result. Send me a private message first, or check `to` in [heartbeat].";
 pub const HEARTBEAT_HAS_NOTHING: &str =
     "HEARTBEAT.md is empty, so nothing will run. Add one line for each thing I should check.";
 pub const HEARTBEAT_UNREADABLE: &str =
     "I can't read HEARTBEAT.md. It must be UTF-8 text of at most 1 MB.";
 pub const HEARTBEAT_WORKS: &str =
     "A heartbeat run is already in progress. I'll send you the result.";
-pub const HEARTBEAT_SPENT: &str = "The heartbeat has used its daily token budget ([heartbeat] tokens_per_day). It continues tomorrow.";
+pub const HEARTBEAT_OVER_BUDGET: &str = "The heartbeat has used its daily token budget ([heartbeat] tokens_per_day). It continues tomorrow.";
 pub const HEARTBEAT_ON: &str = "The heartbeat is on. I'll check HEARTBEAT.md regularly.";
 pub const HEARTBEAT_OFF: &str = "The heartbeat is off. Use /heartbeat on to turn it on again.";
 pub const HEARTBEAT_OFF_BY_CONFIG: &str = "My config turns the heartbeat off. Set every_minutes in [heartbeat] above 0, or use /heartbeat now.";

@@ -41,7 +41,7 @@ pub const NUL_IN_JOB: &str = "I can't save a text that contains a NUL character.
 pub const RUN_ENDED: &str = "Its run was stopped.";
 pub const JOB_INTERRUPTED: &str = "A new message there interrupted it.";
 pub const JOB_BREAKS: &str = "it can't be read or saved";
-pub const JOB_OF_NOBODY: &str = "its person no longer has access";
+pub const PERSON_WITHOUT_ACCESS: &str = "its person no longer has access";
 pub const NO_JOBS_FOR_GUESTS: &str = "Guests can't have jobs.";
 
 pub fn job_breaks(id: impl Display, why: &str) -> String {
@@ -207,7 +207,7 @@ pub fn job_command(command: &str) -> String {
 }
 
 /// One that happens once was paused while it was being done.
-pub fn job_stopped_for_good(id: impl Display) -> String {
+pub fn one_time_job_paused(id: impl Display) -> String {
     format!("Job {id} was a one-time job. {RUN_ENDED} Give it a new time to run it again.")
 }
 
@@ -271,11 +271,11 @@ pub fn by_cron(fields: &str, zone: Option<&str>) -> String {
 }
 
 /// The words of a run in a list.
-pub enum RunWords<'a> {
+pub enum RunSummary<'a> {
     /// The words of a model, a command or a person.
-    Theirs(&'a str),
+    Quoted(&'a str),
     /// A sentence of the bot's own, in which others' words may be escaped already.
-    Ours(&'a str),
+    Own(&'a str),
 }
 
 /// A run of a job in a list.
@@ -283,7 +283,7 @@ pub struct ListedRun<'a> {
     pub due: String,
     pub late: bool,
     pub state: &'a str,
-    pub words: RunWords<'a>,
+    pub words: RunSummary<'a>,
 }
 
 /// The runs of a job, the newest first.
@@ -293,8 +293,8 @@ pub fn history<'a>(id: impl Display, runs: impl Iterator<Item = ListedRun<'a>>) 
         let late = if late { ", late" } else { "" };
         let _ = write!(text, "{due}, {state}{late}");
         let words = match words {
-            RunWords::Theirs(words) => short_line(words, WORDS_CHARS_MAX),
-            RunWords::Ours(words) => short_line(&unescaped(words), WORDS_CHARS_MAX),
+            RunSummary::Quoted(words) => short_line(words, WORDS_CHARS_MAX),
+            RunSummary::Own(words) => short_line(&unescaped(words), WORDS_CHARS_MAX),
         };
         let _ = match words {
             words if words.is_empty() => writeln!(text),
@@ -315,7 +315,7 @@ pub fn no_channel(name: impl Display) -> String {
 
 pub const DELIVERED: &str = "Delivered.";
 pub const NOTHING_TO_SEND: &str = "There is nothing to send.";
-pub const NO_OWNER_PLACE: &str = "No owner has written to me in private yet.";
+pub const NO_OWNER_ADDRESS: &str = "No owner has written to me in private yet.";
 
 pub const WORDS_FOR_FILE: &str =
     "The file couldn't be sent. A message with the reason was delivered instead.";
@@ -389,7 +389,7 @@ pub fn job_interrupted(id: i64, about: &str) -> String {
     format!("Job {id} ({about}) was interrupted. I won't repeat it before it is next due.")
 }
 
-pub fn job_of_nobody(id: impl Display, about: &str, person: impl Display) -> String {
+pub fn job_person_without_access(id: impl Display, about: &str, person: impl Display) -> String {
     let (about, person) = (short_line(about, ABOUT_CHARS_MAX), as_is(person));
     format!(
         "Job {id} ({about}) belongs to {person}, who no longer has access, so I paused it. \

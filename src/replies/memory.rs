@@ -19,11 +19,11 @@ pub fn fact_too_long(length: usize, most: usize) -> String {
     )
 }
 
-pub fn fact_kept(number: i64, text: &str) -> String {
+pub fn fact_saved(number: i64, text: &str) -> String {
     format!("I'll remember (#{number}): {}", as_is(text))
 }
 
-pub fn fact_known(number: i64) -> String {
+pub fn fact_already_known(number: i64) -> String {
     format!("I know that already (#{number}).")
 }
 
@@ -185,7 +185,7 @@ pub const FORGET_BUSY: &str =
     "I'm still working for you. Try again when I'm done, or use /stop first.";
 pub const FORGET_IT: &str = "Forget it permanently";
 pub const FORGOTTEN_NOW: &str = "Forgotten. I deleted the words from everything that I listed. My record of actions stays, without them.";
-pub const FORGOTTEN_BUT_FOR_FREE_SPACE: &str = "Forgotten, but I couldn't rewrite the database, so traces may remain in its unused pages. Free some disk space, then forget the words again.";
+pub const FORGOTTEN_EXCEPT_FREE_SPACE: &str = "Forgotten, but I couldn't rewrite the database, so traces may remain in its unused pages. Free some disk space, then forget the words again.";
 
 pub fn no_such_fact(number: i64) -> String {
     format!("I keep no fact #{number} about you. /memory shows them.")

@@ -27,7 +27,7 @@ pub fn stranger_asks(stranger: impl Display, channel: impl Display, code: &str) 
 }
 
 /// A line of `/pair list` about somebody who waits.
-pub fn waits_with_code(stranger: impl Display, channel: impl Display, code: &str) -> String {
+pub fn pending_person(stranger: impl Display, channel: impl Display, code: &str) -> String {
     format!("{} waits on {} with code {code}", as_is(stranger), as_is(channel))
 }
 
@@ -36,8 +36,8 @@ pub fn is_paired(person: impl Display, channel: impl Display, role: impl Display
     format!("{} on {} is {role}", as_is(person), as_is(channel))
 }
 
-pub const LET_IN: &str = "Approve";
-pub const TURN_AWAY: &str = "Decline";
+pub const APPROVE_PERSON: &str = "Approve";
+pub const DECLINE_PERSON: &str = "Decline";
 
 pub const WELCOME_OWNER: &str =
     "You are my owner now. Send me a message, or /help to see what I can do.";
@@ -45,7 +45,7 @@ pub const WELCOME_OWNER: &str =
 pub const SETUP_COMPLETE: &str = "Setup is complete. I'm your assistant now. Ask me anything, or send /help to see what I can do.";
 pub const WELCOME_USER: &str =
     "You now have access. Send me a message, or /help to see what I can do.";
-pub const TURNED_AWAY: &str = "Sorry, my owner has declined your request.";
+pub const PERSON_DECLINED: &str = "Sorry, my owner has declined your request.";
 pub const UNKNOWN_CODE: &str =
     "I don't know this code. Codes are valid for one hour. /pair list shows the open requests.";
 pub const NOBODY_WAITS: &str = "Nobody is waiting for approval, and nobody has been paired.";

@@ -63,7 +63,7 @@ pub fn no_account(why: &str) -> String {
     )
 }
 
-pub fn cannot_be_lent(path: &Path, error: &std::io::Error) -> String {
+pub fn cannot_id_map(path: &Path, error: &std::io::Error) -> String {
     match error.raw_os_error() {
         Some(libc::EINVAL) => {
             format!("the file system of {} has no id-mapped mounts (EINVAL)", path.display())

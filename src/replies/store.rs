@@ -21,7 +21,7 @@ pub const COMMAND_FAILED: &str = "I couldn't carry out this command. I tried sev
 
 pub const ASK_FAILED: &str = "I asked a question here but couldn't continue. I tried several times, and saving the result failed each time, so I stopped. The reason is in my log. Please ask me again.";
 
-pub const RULES_UNREADABLE: &str = "I can no longer read the old state of my instructions and skills, so I can't tell whether the last command changed them. Please check AGENTS.md and my skills.";
+pub const INSTRUCTIONS_UNREADABLE: &str = "I can no longer read the old state of my instructions and skills, so I can't tell whether the last command changed them. Please check AGENTS.md and my skills.";
 
 /// The state of a migration, on one line, for systemd and `peacrab update`. It differs from one report to the next.
 pub fn updating_database(reached: u32, newest: u32, seconds: u64) -> String {

@@ -18,7 +18,7 @@ pub const NAME_NOT_WRITABLE: &str =
 pub const IS_A_LINK: &str = "a link";
 
 /// A whole text with its invisible characters named.
-pub fn shown_whole(text: &str) -> String {
+pub fn whole_text(text: &str) -> String {
     visible(text)
 }
 
@@ -78,7 +78,7 @@ pub fn not_trusted(path: &str, why: &impl Display) -> String {
     format!("I cannot copy {}: {}.", shown_path(path), as_is(visible(&why.to_string())))
 }
 
-pub fn is_there(path: impl Display) -> String {
+pub fn file_exists(path: impl Display) -> String {
     format!("{path} already exists")
 }
 

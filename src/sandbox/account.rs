@@ -41,7 +41,7 @@ impl CommandAccount {
     }
 
     /// Returns the unused account for a command with this folder. None if the daemon is not root.
-    pub(super) fn instead_of_root(folder: &Path) -> io::Result<Option<Self>> {
+    pub(super) fn unused_account(folder: &Path) -> io::Result<Option<Self>> {
         if !geteuid().is_root() {
             return Ok(None);
         }
@@ -92,11 +92,11 @@ impl CommandAccount {
         }
         let users = File::open(proc_file("ns/user"))?;
         for (it, tree) in visible.iter().filter_map(|it| Some((it, it.tree.as_ref()?))) {
-            match raw::lend_mount(tree, &users) {
+            match raw::id_map_mount(tree, &users) {
                 // It stays readable where its modes allow that.
                 Err(_) if !it.writable => {}
                 mapped => mapped.map_err(|error| {
-                    io::Error::new(error.kind(), replies::cannot_be_lent(&it.path, &error))
+                    io::Error::new(error.kind(), replies::cannot_id_map(&it.path, &error))
                 })?,
             }
         }

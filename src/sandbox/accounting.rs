@@ -33,7 +33,7 @@ const SHARED_NAMES: [&str; 5] =
 
 /// Bytes by which a command's processes together can exceed their limit for a moment, for each core of the machine: that
 /// much is taken between two looks. Measured on a machine with two. It holds as long as the machine lets the guard run.
-pub const BEYOND_EACH_CORE: u64 = 128 * 1024 * 1024;
+pub const OVERSHOOT_PER_CORE: u64 = 128 * 1024 * 1024;
 
 /// Approximate bytes that a command can take in a millisecond for each core.
 const FILLED_EACH_MS: u64 = 1024 * 1024;

@@ -81,7 +81,7 @@ pub struct Sandbox {
     pub env: BTreeMap<String, VariableValue>,
     pub bounds: CommandLimits,
     /// The protections that were found to work. A command does not begin with less.
-    pub least: Enforced,
+    pub least: Protections,
 }
 
 impl Sandbox {
@@ -110,7 +110,7 @@ pub struct SandboxCommand {
 
 /// The protections of a command on this kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Enforced {
+pub struct Protections {
     /// The version of Landlock that keeps files away; 0 is none.
     pub landlock: u32,
     /// It has a file system of its own, in which nothing else exists.
@@ -156,7 +156,7 @@ pub enum NetworkAccess {
     Refused,
 }
 
-impl Enforced {
+impl Protections {
     /// Returns true if Landlock protects files. Before its version 3 (Linux 6.2) it lets files be truncated that may
     /// only be read: then they must be mounted read-only, or those calls refused.
     pub fn files(&self) -> bool {
@@ -164,7 +164,7 @@ impl Enforced {
     }
 
     /// Returns the first protection of `least` that is missing here.
-    pub(super) fn lost(&self, least: &Self) -> Option<&'static str> {
+    pub(super) fn missing_protection(&self, least: &Self) -> Option<&'static str> {
         let apart = |network| matches!(network, NetworkAccess::Apart | NetworkAccess::Refused);
         let pairs = [
             (self.landlock < least.landlock, "the Landlock rules"),

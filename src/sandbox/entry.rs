@@ -86,7 +86,7 @@ impl FirstStart {
 
 /// Runs the command that the socket on standard error orders.
 pub(super) fn run() -> ExitCode {
-    raw::close_the_rest();
+    raw::close_inherited_files();
     let Ok(control) = io::stderr().as_fd().try_clone_to_owned().map(UnixStream::from) else {
         return ExitCode::FAILURE;
     };
@@ -105,11 +105,13 @@ fn guard(control: &UnixStream) -> io::Result<ExitCode> {
     let shortage = Shortage::first_to_go();
     set_child_subreaper(Some(getpid()))?;
     if spec.level == SandboxLevel::Required {
-        paths::all_there(&spec.write)?;
+        paths::check_all_exist(&spec.write)?;
     }
     let seen = match spec.level {
         SandboxLevel::Off => Vec::new(),
-        SandboxLevel::Required | SandboxLevel::BestEffort => paths::seen(&spec.read, &spec.write),
+        SandboxLevel::Required | SandboxLevel::BestEffort => {
+            paths::visible_paths(&spec.read, &spec.write)
+        }
     };
     let guard = pidfd_open(getpid(), PidfdFlags::empty())?;
     let scratch = Scratch::new(spec.level)?;
@@ -188,8 +190,8 @@ fn first_process(spec: &SandboxSpec, prepared: &mut Prepared) -> io::Result<Opti
     let wanted = libc::CLONE_NEWPID | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS | network;
     let with_users = libc::CLONE_NEWUSER | wanted;
     let is_sandboxed = spec.level != SandboxLevel::Off;
-    if is_sandboxed && let Some(other) = CommandAccount::instead_of_root(&spec.folder)? {
-        let lending = root::take_named(&mut prepared.seen)
+    if is_sandboxed && let Some(other) = CommandAccount::unused_account(&spec.folder)? {
+        let lending = root::detach_named_mounts(&mut prepared.seen)
             .and_then(|()| other.give_streams(prepared.errors.as_ref()));
         match lending.and_then(|()| start(other, with_users, prepared)) {
             Err(error) if spec.level == SandboxLevel::Required => {

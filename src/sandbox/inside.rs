@@ -24,10 +24,10 @@ use rustix::process::{
 use rustix::stdio::{dup2_stderr, dup2_stdin};
 
 use super::entry::Prepared;
-use super::{Enforced, NetworkAccess, SandboxLevel, limits, raw, root, supervisor};
+use super::{NetworkAccess, Protections, SandboxLevel, limits, raw, root, supervisor};
 use crate::replies;
-use crate::sandbox::calls::{self, OwnNamespaces, Sockets};
 use crate::sandbox::paths::{DEVICES, VisiblePath};
+use crate::sandbox::seccomp::{self, OwnNamespaces, Sockets};
 use crate::sandbox::wire::{self, GuardReport, SandboxSpec, SandboxTask, Trial, TrialResult};
 
 /// The newest version of Landlock that is requested. Kernels provide the part that they support.
@@ -85,7 +85,7 @@ fn restrict_and_run(
     dup2_stderr(stdout.as_fd())?;
     let group = prepared.group.as_ref().is_some_and(|group| group.memory);
     let account = prepared.start.account.kind();
-    let mut enforced = Enforced { group, account, ..Enforced::default() };
+    let mut enforced = Protections { group, account, ..Protections::default() };
     let tmp = match spec.level {
         SandboxLevel::Off => {
             std::env::set_current_dir(&spec.cwd)?;
@@ -107,7 +107,7 @@ fn restrict_and_run(
 fn enter_sandbox(
     spec: &SandboxSpec,
     prepared: &Prepared,
-    enforced: &mut Enforced,
+    enforced: &mut Protections,
 ) -> io::Result<PathBuf> {
     let Prepared { seen, start, scratch, .. } = prepared;
     enforced.processes = start.namespaces;
@@ -150,7 +150,7 @@ fn enter_sandbox(
         root: enforced.own_root,
         truncation: enforced.own_root || enforced.landlock >= ABI::V3 as u32,
     };
-    let refused = calls::refuse(own).and_then(|waiting| match waiting {
+    let refused = seccomp::install_filters(own).and_then(|waiting| match waiting {
         Some(listener) => {
             supervisor::hand_over(&prepared.calls, &listener).map(|()| enforced.signals = true)
         }
@@ -166,14 +166,14 @@ fn enter_sandbox(
     if spec.level == SandboxLevel::Required {
         check_required(enforced, landlock.map(drop), refused)?;
     }
-    let Some(lost) = enforced.lost(&spec.least) else { return Ok(tmp) };
+    let Some(lost) = enforced.missing_protection(&spec.least) else { return Ok(tmp) };
     let why = entered.and_then(Result::err).map(|error| format!(" ({error})"));
     Err(io::Error::other(replies::weaker_sandbox(lost, why.as_deref().unwrap_or_default())))
 }
 
 /// Returns an error if a protection is missing that the config requires.
 fn check_required(
-    enforced: &Enforced,
+    enforced: &Protections,
     landlock: io::Result<()>,
     calls: io::Result<()>,
 ) -> io::Result<()> {
@@ -277,7 +277,7 @@ fn run_command(
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        let written = raw::written_by_the_ended();
+        let written = raw::bytes_written_by_reaped();
         // If the socket is full, the next report includes these bytes.
         if written >= reported + TELL_EVERY && tell.write_all(&written.to_ne_bytes()).is_ok() {
             reported = written;
@@ -290,7 +290,7 @@ fn with_context(what: &dyn std::fmt::Display, error: &io::Error) -> io::Error {
 }
 
 /// Attempts forbidden actions, as a command would.
-fn attempt(trial: &Trial, enforced: &Enforced) -> TrialResult {
+fn attempt(trial: &Trial, enforced: &Protections) -> TrialResult {
     let Trial { outside, port, name, process } = trial;
     let at = SocketAddr::from(([127, 0, 0, 1], *port));
     let (secret, new) = (outside.join("secret"), outside.join("new"));

@@ -95,7 +95,7 @@ pub fn is_of_system(path: &Path) -> bool {
 }
 
 /// Returns an error if a writable path is missing: a command that writes there should get an explanation.
-pub(super) fn all_there(write: &[PathBuf]) -> io::Result<()> {
+pub(super) fn check_all_exist(write: &[PathBuf]) -> io::Result<()> {
     write.iter().try_for_each(|path| {
         let found = fs::metadata(path).map(drop);
         found.map_err(|error| {
@@ -106,7 +106,7 @@ pub(super) fn all_there(write: &[PathBuf]) -> io::Result<()> {
 }
 
 /// Returns the readable and the writable paths, parents before children. Missing paths are left out.
-pub(super) fn seen(read: &[PathBuf], write: &[PathBuf]) -> Vec<VisiblePath> {
+pub(super) fn visible_paths(read: &[PathBuf], write: &[PathBuf]) -> Vec<VisiblePath> {
     let read = system().chain(read.iter().cloned());
     let read: Vec<_> = read.filter(|path| path.exists()).collect();
     let write = write.iter().filter(|path| path.exists());
@@ -129,12 +129,12 @@ fn link(path: &Path, read: &[PathBuf]) -> Option<PathBuf> {
 
 /// A path that commands must not see, and the visible path that would show it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Exposed {
+pub struct ExposedPath {
     pub hidden: PathBuf,
     pub by: PathBuf,
 }
 
-impl Exposed {
+impl ExposedPath {
     /// Returns true if a path of the system shows it, which every command may see, rather than one of the config.
     pub fn is_by_system(&self) -> bool {
         system().any(|path| path == self.by)
@@ -143,12 +143,12 @@ impl Exposed {
 
 /// Returns the home, apart from its workspace, or one of these secrets, if a command would see it. Neither a root of
 /// its own nor Landlock can exclude a part of a visible folder.
-pub fn exposed(
+pub fn find_exposed_path(
     sandbox: &Sandbox,
     home: &Path,
     workspace: &Path,
     secrets: &[PathBuf],
-) -> Option<Exposed> {
+) -> Option<ExposedPath> {
     let opened: Vec<PathBuf> =
         system().chain(sandbox.read.iter().chain(&sandbox.write).cloned()).collect();
     let shows = |by: &Path, hidden: &Path| resolve(hidden).starts_with(resolve(by));
@@ -156,12 +156,12 @@ pub fn exposed(
     let home_by = opened.iter().find(|by| shows(by, home) || shows(home, by));
     let home_by = home_by.map(|by| &**by).or_else(|| shows(workspace, home).then_some(workspace));
     if let Some(by) = home_by {
-        return Some(Exposed { hidden: home.to_owned(), by: by.to_owned() });
+        return Some(ExposedPath { hidden: home.to_owned(), by: by.to_owned() });
     }
     secrets.iter().find_map(|hidden| {
         let mut all = opened.iter().map(|by| &**by).chain([workspace]);
         let by = all.find(|by| shows(by, hidden))?.to_owned();
-        Some(Exposed { hidden: hidden.clone(), by })
+        Some(ExposedPath { hidden: hidden.clone(), by })
     })
 }
 

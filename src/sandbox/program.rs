@@ -30,8 +30,8 @@ pub struct ProgramStreams {
 }
 
 impl SandboxedProgram {
-    /// Starts the program of an order whose input is [`Apart`](super::CommandInput::Apart). If it cannot begin, its
-    /// [`ending`](Self::ended) explains that.
+    /// Starts the program of an order whose input is [`SeparateErrors`](super::CommandInput::SeparateErrors).
+    /// If it cannot begin, its [`ending`](Self::ended) explains that.
     pub async fn start(
         sandbox: &Sandbox,
         order: &SandboxCommand,

@@ -38,7 +38,7 @@ pub(super) fn unshare(namespaces: c_int) -> io::Result<()> {
 }
 
 /// Closes everything but the standard three: whoever started the daemon may have left files open.
-pub(super) fn close_the_rest() {
+pub(super) fn close_inherited_files() {
     const FIRST: libc::c_uint = 3;
     // SAFETY: called first of all, when no value of ours holds such a number. On a kernel without it,
     // what was left open stays so.
@@ -55,7 +55,7 @@ pub(super) fn set_mount(tree: impl AsFd, attributes: u64, deep: bool) -> io::Res
 
 /// ID-maps a detached mount and those below it: the files of users of the machine then belong to the users to whom
 /// this user namespace maps them.
-pub(super) fn lend_mount(tree: impl AsFd, users: impl AsFd) -> io::Result<()> {
+pub(super) fn id_map_mount(tree: impl AsFd, users: impl AsFd) -> io::Result<()> {
     // SAFETY: all zeros is a valid value of this plain structure.
     let mut wanted: libc::mount_attr = unsafe { std::mem::zeroed() };
     wanted.attr_set = libc::MOUNT_ATTR_IDMAP;
@@ -106,7 +106,7 @@ pub(super) fn may_be_traced() -> bool {
 }
 
 /// Returns the bytes that processes have had written to a disk that this process has reaped.
-pub(super) fn written_by_the_ended() -> u64 {
+pub(super) fn bytes_written_by_reaped() -> u64 {
     // SAFETY: all zeros is a valid value of this plain structure.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     // SAFETY: the pointer is to a value that lives here. It cannot fail with these arguments.

@@ -7,7 +7,7 @@ use crate::replies;
 
 impl CommandEnding {
     /// Describes the end of the command. `time_max` was its time limit.
-    pub fn words(&self, time_max: Duration) -> String {
+    pub fn describe(&self, time_max: Duration) -> String {
         match self {
             Self::Exit(code) => replies::exit_code(*code),
             // By the kernel's own numbers, the same on all that we run on.

@@ -98,7 +98,7 @@ pub(super) fn enter(visible: &[VisiblePath], bounds: &CommandLimits) -> io::Resu
 }
 
 /// Makes mounts of the paths that the config and the command name, so that they can be ID-mapped for another account.
-pub(super) fn take_named(visible: &mut [VisiblePath]) -> io::Result<()> {
+pub(super) fn detach_named_mounts(visible: &mut [VisiblePath]) -> io::Result<()> {
     for it in visible.iter_mut().filter(|it| it.link.is_none() && !is_of_system(&it.path)) {
         it.tree = Some(take(it)?);
     }
@@ -144,7 +144,7 @@ fn mount_proc(most: u32) -> io::Result<()> {
     move_tree(&proc, Path::new("proc"))?;
     // On older kernels this number is the whole machine's.
     if fs::read_to_string("proc/sys/kernel/osrelease")
-        .is_ok_and(|release| is_since(&release, PID_MAX))
+        .is_ok_and(|release| is_at_least(&release, PID_MAX))
     {
         // Threads have numbers, too.
         let most = PIDS_RESERVED + most.saturating_mul(THREADS_EACH);
@@ -154,7 +154,7 @@ fn mount_proc(most: u32) -> io::Result<()> {
 }
 
 /// Returns true if a kernel's release, such as `6.18.4-arch1`, is `wanted` or newer.
-pub fn is_since(release: &str, wanted: KernelVersion) -> bool {
+pub fn is_at_least(release: &str, wanted: KernelVersion) -> bool {
     let mut parts = release.split(|sign: char| !sign.is_ascii_digit());
     let mut part = || parts.next().and_then(|part| part.parse::<u32>().ok());
     part().zip(part()).is_some_and(|(major, minor)| KernelVersion { major, minor } >= wanted)

@@ -22,7 +22,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::output::KeptOutput;
-use super::{ENTRY, Enforced, Sandbox, SandboxCommand};
+use super::{ENTRY, Protections, Sandbox, SandboxCommand};
 use crate::sandbox::wire::{self, ExceededLimit, GuardReport, SandboxSpec, SandboxTask};
 
 /// Maximum output of a command, in bytes. One that writes more is ended: nobody reads that, and it costs the machine.
@@ -48,7 +48,7 @@ pub enum CommandInput {
     /// A terminal of its own, which its output is, too.
     Terminal,
     /// A pipe, and standard error is apart from the output. For [`SandboxedProgram`](super::SandboxedProgram) only.
-    Apart,
+    SeparateErrors,
 }
 
 /// The end of a command.
@@ -110,7 +110,7 @@ pub async fn run_until(
     let began = Instant::now();
     let mut sandboxed = RunningSandbox::start(sandbox, order).await?;
     let mut kept = KeptOutput::default();
-    let feed = sandboxed.feed();
+    let feed = sandboxed.take_stdin();
     let writing = async {
         if let Some(mut feed) = feed {
             // A command need not read its input.
@@ -123,7 +123,7 @@ pub async fn run_until(
         let exceeded = loop {
             let read = tokio::select! {
                 () = stop.cancelled() => break Some(ExceededLimit::Asked),
-                read = sandboxed.hear(&mut piece) => read,
+                read = sandboxed.read_output(&mut piece) => read,
             };
             let Some(bytes) = read else { break None };
             kept.take(&piece[..bytes]);
@@ -132,7 +132,7 @@ pub async fn run_until(
             }
         };
         match exceeded {
-            Some(exceeded) => sandboxed.end_for(exceeded).await,
+            Some(exceeded) => sandboxed.kill_for(exceeded).await,
             None => sandboxed.end_by(stop).await,
         }
     };
@@ -147,7 +147,9 @@ impl RunningSandbox {
     /// Starts a command. If it cannot begin, its ending explains that.
     pub async fn start(sandbox: &Sandbox, order: &SandboxCommand) -> io::Result<Self> {
         let (stdin, stdout, terminal) = match order.input {
-            CommandInput::Pipe | CommandInput::Apart => (Stdio::piped(), Stdio::piped(), None),
+            CommandInput::Pipe | CommandInput::SeparateErrors => {
+                (Stdio::piped(), Stdio::piped(), None)
+            }
             CommandInput::Terminal => {
                 let (ours, theirs) = terminal()?;
                 (Stdio::null(), Stdio::from(theirs), Some(ours))
@@ -178,12 +180,12 @@ impl RunningSandbox {
     }
 
     /// Returns the writer of its input, once.
-    pub fn feed(&mut self) -> Option<StdinFeed> {
+    pub fn take_stdin(&mut self) -> Option<StdinFeed> {
         self.input.take()
     }
 
     /// Reads the next piece of its output, and returns its length. None at the end, or when its time is over.
-    pub async fn hear(&mut self, piece: &mut [u8]) -> Option<usize> {
+    pub async fn read_output(&mut self, piece: &mut [u8]) -> Option<usize> {
         let read = timeout_at(self.until, self.output.read(piece)).await;
         read.ok()?.ok().filter(|bytes| *bytes > 0)
     }
@@ -205,7 +207,7 @@ impl RunningSandbox {
     }
 
     /// Ends it for this reason.
-    pub async fn end_for(self, exceeded: ExceededLimit) -> CommandEnding {
+    pub async fn kill_for(self, exceeded: ExceededLimit) -> CommandEnding {
         self.stop(Vec::new(), Some(exceeded)).await
     }
 
@@ -300,14 +302,14 @@ pub(super) fn spec(sandbox: &Sandbox, order: &SandboxCommand, task: SandboxTask)
         write: sandbox.write.iter().chain(&order.write).chain([&order.folder]).cloned().collect(),
         network: sandbox.network,
         terminal: order.input == CommandInput::Terminal,
-        errors_apart: order.input == CommandInput::Apart,
+        errors_apart: order.input == CommandInput::SeparateErrors,
         bounds,
         least: sandbox.least,
     }
 }
 
 /// Parses the protections that a sandbox has reported.
-pub(super) fn enforced(reports: &[u8]) -> Option<Enforced> {
+pub(super) fn enforced(reports: &[u8]) -> Option<Protections> {
     let mut lines = reports.split(|byte| *byte == b'\n');
     lines.find_map(|line| match serde_json::from_slice(line) {
         Ok(GuardReport::Ready(enforced)) => Some(enforced),

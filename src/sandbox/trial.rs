@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::start::{command, enforced, spec};
 use super::{
-    AccountKind, CommandInput, Enforced, NetworkAccess, Sandbox, SandboxCommand, SandboxLevel,
+    AccountKind, CommandInput, NetworkAccess, Protections, Sandbox, SandboxCommand, SandboxLevel,
 };
 use crate::replies;
 use crate::sandbox::scratch::TRIAL_NAME;
@@ -36,7 +36,7 @@ pub enum SandboxState {
     Refused { why: String },
     /// Its name in the status is an older one, which scripts may read; likewise below.
     #[serde(rename = "caged")]
-    Sandboxed { level: SandboxLevel, enforced: Enforced },
+    Sandboxed { level: SandboxLevel, enforced: Protections },
     /// Commands run as the daemon does, because the config says so.
     #[serde(rename = "uncaged")]
     Unsandboxed,
@@ -48,7 +48,7 @@ impl SandboxState {
     }
 
     /// Describes the state for people, in a line or a few.
-    pub fn words(&self) -> String {
+    pub fn describe(&self) -> String {
         match self {
             Self::Off => replies::SHELL_OFF.to_owned(),
             Self::Refused { why } => replies::shell_refused(why),
@@ -61,7 +61,7 @@ impl SandboxState {
     }
 }
 
-impl Enforced {
+impl Protections {
     /// Returns sentences about the protections that work, and those that do not.
     fn parts(&self) -> (Vec<String>, Vec<String>) {
         let network = match self.network {
@@ -100,7 +100,7 @@ impl Enforced {
 }
 
 /// Tries the sandbox, once. Blocks for some milliseconds.
-pub fn trial(sandbox: &Sandbox) -> SandboxState {
+pub fn test_sandbox(sandbox: &Sandbox) -> SandboxState {
     if sandbox.level == SandboxLevel::Off {
         return SandboxState::Unsandboxed;
     }
@@ -118,7 +118,7 @@ pub fn trial(sandbox: &Sandbox) -> SandboxState {
     }
 }
 
-fn attempt(sandbox: &Sandbox) -> io::Result<Enforced> {
+fn attempt(sandbox: &Sandbox) -> io::Result<Protections> {
     let place = TrialFolder::new()?;
     let (inside, outside) = (place.0.join("in"), place.0.join("out"));
     for folder in [&inside, &outside] {
@@ -144,7 +144,7 @@ fn attempt(sandbox: &Sandbox) -> io::Result<Enforced> {
         input: CommandInput::Pipe,
     };
     // The trial finds out what there is, so it requires nothing.
-    let spec = SandboxSpec { least: Enforced::default(), ..spec(sandbox, &order, task) };
+    let spec = SandboxSpec { least: Protections::default(), ..spec(sandbox, &order, task) };
     let (enforced, mut held) = run_trial(sandbox, &wire::encode(&spec)?)?;
     held.network &= udp.recv(&mut [0; 1]).is_err();
     if !held.workspace {
@@ -154,7 +154,7 @@ fn attempt(sandbox: &Sandbox) -> io::Result<Enforced> {
 }
 
 /// Runs the trial in the sandbox. Returns the reported protections, and those that withstood it.
-fn run_trial(sandbox: &Sandbox, order: &[u8]) -> io::Result<(Enforced, TrialResult)> {
+fn run_trial(sandbox: &Sandbox, order: &[u8]) -> io::Result<(Protections, TrialResult)> {
     let (mut ours, theirs) = UnixStream::pair()?;
     let mut command = command(sandbox);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(OwnedFd::from(theirs));
@@ -182,14 +182,14 @@ fn run_trial(sandbox: &Sandbox, order: &[u8]) -> io::Result<(Enforced, TrialResu
 }
 
 /// Returns the reported protections without those that failed the trial.
-fn confirmed(reported: Enforced, held: TrialResult) -> Enforced {
+fn confirmed(reported: Protections, held: TrialResult) -> Protections {
     let network = match reported.network {
         NetworkAccess::Apart | NetworkAccess::Refused if !held.network || !held.sockets => {
             NetworkAccess::Open
         }
         other => other,
     };
-    Enforced {
+    Protections {
         landlock: if held.files { reported.landlock } else { 0 },
         own_root: reported.own_root && held.files,
         network,

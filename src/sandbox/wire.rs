@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::{CommandLimits, Enforced, SandboxLevel};
+use super::{CommandLimits, Protections, SandboxLevel};
 
 /// Maximum size of an order, in bytes.
 const SPEC_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -32,7 +32,7 @@ pub(super) struct SandboxSpec {
     pub(super) errors_apart: bool,
     pub(super) bounds: CommandLimits,
     /// The required protections. With less, the command does not begin.
-    pub(super) least: Enforced,
+    pub(super) least: Protections,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -67,7 +67,7 @@ pub(super) struct TrialResult {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum GuardReport {
     /// The sandbox is set up, and the command begins.
-    Ready(Enforced),
+    Ready(Protections),
     /// The sandbox cannot be set up, and the command has not begun.
     Failed(String),
     Tried(TrialResult),

@@ -50,11 +50,11 @@ impl DeferredReport {
             .collect();
         let (mut text, file) = match calls.is_empty() {
             true => (replies::not_done_unreadable(more.len()), None),
-            false => replies::not_done(task.as_deref(), &calls),
+            false => replies::calls_not_made(task.as_deref(), &calls),
         };
         if !calls.is_empty() && !more.is_empty() {
             text.push('\n');
-            text.push_str(&replies::more_not_done(more.len()));
+            text.push_str(&replies::more_calls_not_made(more.len()));
         }
         Ok(Some(Self { to, text, tainted, file, shown, more }))
     }
@@ -86,7 +86,7 @@ pub(super) fn release(store: &Connection) -> rusqlite::Result<()> {
 fn bodies(text: &str, file: Option<String>, shown: &[(DeferredId, DeferredCall)]) -> Vec<Body> {
     let file = file.map(|whole| {
         Body::File(Attachment {
-            name: replies::NOT_DONE_FILE.to_owned(),
+            name: replies::CALLS_NOT_MADE_FILE.to_owned(),
             kind: MediaKind::Document,
             caption: String::new(),
             printed: true,
@@ -98,9 +98,9 @@ fn bodies(text: &str, file: Option<String>, shown: &[(DeferredId, DeferredCall)]
     let calls: Vec<_> = shown.iter().filter(can_be_made).cloned().collect();
     let body = match calls.len() {
         0 if shown.is_empty() => Body::Text(text.to_owned()),
-        0 => Body::Text(replies::ask_for_it(text)),
+        0 => Body::Text(replies::where_to_ask(text)),
         count => {
-            let mut text = format!("{text}\n{}", replies::make_later(&numbers(&calls)));
+            let mut text = format!("{text}\n{}", replies::offer_deferred_calls(&numbers(&calls)));
             if count < shown.len() {
                 text.push('\n');
                 text.push_str(replies::ASK_FOR_REST);
@@ -113,7 +113,7 @@ fn bodies(text: &str, file: Option<String>, shown: &[(DeferredId, DeferredCall)]
 
 /// Returns the question about the remaining calls of a report, once some are decided.
 pub fn ask_about_rest(calls: &[(DeferredId, DeferredCall)]) -> Body {
-    question(replies::left_for_later(&numbers(calls)), calls)
+    question(replies::offer_remaining_calls(&numbers(calls)), calls)
 }
 
 fn numbers(calls: &[(DeferredId, DeferredCall)]) -> Vec<(i64, &str)> {
@@ -134,7 +134,7 @@ fn question(text: String, calls: &[(DeferredId, DeferredCall)]) -> Body {
         calls => {
             let each = numbers(calls).into_iter().map(|(id, tool)| {
                 choice(
-                    replies::one_of(id, tool),
+                    replies::call_label(id, tool),
                     CommandId::Approve.line(format_args!("later {id}")),
                 )
             });

@@ -328,7 +328,7 @@ impl HeartbeatControl {
 
     /// Returns the requests of HEARTBEAT.md. None if there are none.
     async fn watched(&self) -> Result<Option<String>, FileError> {
-        self.services.workspace.off_thread(requests::read).await
+        self.services.workspace.run_blocking(requests::read).await
     }
 
     /// Returns today's notes. Empty for a group, which may not read them.
@@ -339,7 +339,7 @@ impl HeartbeatControl {
         let today = now.with_timezone(&self.services.zone).date_naive();
         self.services
             .workspace
-            .off_thread(move |workspace| {
+            .run_blocking(move |workspace| {
                 memory::recent_notes(workspace, &FileScope::Owner, today, 1)
             })
             .await
@@ -391,11 +391,11 @@ impl HeartbeatControl {
                 HeartbeatRequest::Show => return Ok(shown),
                 HeartbeatRequest::Now => match ready.map_or_else(Ok, |ready| ready.begin(store))? {
                     HeartbeatCheck::Begun => replies::HEARTBEAT_BEGUN,
-                    HeartbeatCheck::Nobody => replies::HEARTBEAT_TELLS_NOBODY,
+                    HeartbeatCheck::Nobody => replies::HEARTBEAT_WITHOUT_RECIPIENT,
                     HeartbeatCheck::Nothing => replies::HEARTBEAT_HAS_NOTHING,
                     HeartbeatCheck::Unreadable => replies::HEARTBEAT_UNREADABLE,
                     HeartbeatCheck::Works | HeartbeatCheck::Busy => replies::HEARTBEAT_WORKS,
-                    HeartbeatCheck::Spent => replies::HEARTBEAT_SPENT,
+                    HeartbeatCheck::Spent => replies::HEARTBEAT_OVER_BUDGET,
                 },
                 HeartbeatRequest::On if !is_on => replies::HEARTBEAT_OFF_BY_CONFIG,
                 HeartbeatRequest::On => {

@@ -243,7 +243,7 @@ impl Scheduler {
             watch.distrusts = Some(Instant::now());
             tracing::warn!(%now, "The clock is wrong, jobs wait until it is set");
             let tell_owner = move |store: &Connection| {
-                let owner = people::owner_place(store)?;
+                let owner = people::owner_address(store)?;
                 match (owner, list(store, &JobScope::All)?.is_empty()) {
                     (Some(owner), false) => {
                         outbox::put(store, &owner, None, &replies::clock_is_wrong(now)).map(drop)

@@ -66,7 +66,7 @@ impl Tool for ReadFile {
         {
             return Ok(shown);
         }
-        cx.workspace.off_thread(move |workspace| read(workspace, &args, &reader)).await
+        cx.workspace.run_blocking(move |workspace| read(workspace, &args, &reader)).await
     }
 }
 
@@ -99,7 +99,7 @@ impl Tool for WriteFile {
     async fn call(&self, args: WriteFileArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let scope = cx.scope();
         cx.workspace
-            .off_thread(move |workspace| {
+            .run_blocking(move |workspace| {
                 let given = scope.path(&args.path);
                 let (path, file) = workspace.open_to_change(&given, &scope)?;
                 let before = file.map(OpenedFile::hash).transpose()?;
@@ -140,7 +140,7 @@ impl Tool for EditFile {
     async fn call(&self, args: EditFileArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let scope = cx.scope();
         cx.workspace
-            .off_thread(move |workspace| {
+            .run_blocking(move |workspace| {
                 let opened = TextToChange::open(workspace, &args.path, &scope)?;
                 let edited = edit::replaced(&opened.text, &args.old, &args.new, args.all)
                     .map_err(|why| opened.explained(&why))?;
@@ -184,7 +184,7 @@ impl Tool for AppendFile {
     async fn call(&self, args: AppendFileArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let scope = cx.scope();
         cx.workspace
-            .off_thread(move |workspace| {
+            .run_blocking(move |workspace| {
                 let given = scope.path(&args.path);
                 let (path, file) = workspace.open_to_change(&given, &scope)?;
                 let before = file.map(OpenedFile::read_text).transpose()?;
@@ -224,7 +224,7 @@ impl Tool for ListFiles {
         let scope = cx.scope();
         let depth = args.depth.clamp(1, LIST_DEPTH_MAX);
         let path = listed_path(&args.path).map_err(ToolError::TellModel)?;
-        cx.workspace.off_thread(move |workspace| list::list(workspace, path, depth, &scope)).await
+        cx.workspace.run_blocking(move |workspace| list::list(workspace, path, depth, &scope)).await
     }
 }
 
@@ -270,7 +270,7 @@ pub(super) fn listed_path(path: &str) -> Result<Option<WorkspacePath>, String> {
 /// Returns the error of a failed call. The reason may contain text of the file.
 pub(super) fn explained(path: &WorkspacePath, source: Source, why: &impl ToString) -> ToolError {
     let message = format!("In {path}: {}", why.to_string());
-    match (&source, path.is_of_others()) {
+    match (&source, path.is_untrusted()) {
         (Source::File { .. }, false) => ToolError::TellModel(message),
         _ => ToolError::TellUntrusted(source, message),
     }
@@ -318,7 +318,7 @@ pub(super) fn changed(change: FileChange, done: &str) -> Result<ToolOutput, Tool
 /// Returns the reach of a change. Instructions and memory have reaches of their own.
 pub(super) fn reach_of(path: &WorkspacePath) -> Reach {
     match path {
-        path if path.is_shown_changed() => Reach::Rules,
+        path if path.is_change_reported() => Reach::Rules,
         path if is_memory(path) => Reach::Memory,
         _ => Reach::File(path.folder()),
     }

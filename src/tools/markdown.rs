@@ -63,7 +63,7 @@ impl Tool for ListMarkdown {
     ) -> Result<ToolOutput, ToolError> {
         let reader = cx.reader();
         let path = listed_path(&args.path).map_err(ToolError::TellModel)?;
-        cx.workspace.off_thread(move |workspace| list(workspace, path.as_ref(), &reader)).await
+        cx.workspace.run_blocking(move |workspace| list(workspace, path.as_ref(), &reader)).await
     }
 }
 
@@ -94,7 +94,7 @@ impl Tool for ReadMarkdown {
     ) -> Result<ToolOutput, ToolError> {
         let reader = cx.reader();
         cx.workspace
-            .off_thread(move |workspace| match args.heading.trim() {
+            .run_blocking(move |workspace| match args.heading.trim() {
                 "" => read(workspace, &ReadFileArgs::first_page(args.path), &reader),
                 heading => read_section(workspace, &args.path, heading, &reader),
             })
@@ -141,7 +141,7 @@ impl Tool for WriteMarkdownSection {
     ) -> Result<ToolOutput, ToolError> {
         let scope = cx.scope();
         cx.workspace
-            .off_thread(move |workspace| {
+            .run_blocking(move |workspace| {
                 let opened = TextToChange::open(workspace, &args.path, &scope)?;
                 let written = sections::write(&opened.text, &args.heading, &args.content)
                     .map_err(|error| opened.explained(&format!("{error}.")))?;
@@ -187,7 +187,7 @@ impl Tool for CreateMarkdownFile {
     ) -> Result<ToolOutput, ToolError> {
         let scope = cx.scope();
         cx.workspace
-            .off_thread(move |workspace| {
+            .run_blocking(move |workspace| {
                 let given = scope.path(&args.path);
                 let (path, file) = workspace.open_to_change(&given, &scope)?;
                 if file.is_some() {
@@ -218,7 +218,7 @@ fn check_name(path: &WorkspacePath) -> Result<(), String> {
 
 /// Returns an error if a file that prompts contain would grow beyond the part that they show.
 fn check_budget(path: &WorkspacePath, before: &str, after: &str) -> Result<(), ToolError> {
-    let is_in_prompts = is_memory(path) || path.is_shown_changed();
+    let is_in_prompts = is_memory(path) || path.is_change_reported();
     let (before, length) = (before.chars().count(), after.chars().count());
     if is_in_prompts && length > FILE_CHARS_MAX && length > before {
         return Err(ToolError::TellModel(format!(
@@ -308,13 +308,15 @@ impl<'a> MarkdownListing<'a> {
             self.is_cut = true;
             return;
         }
-        let is_untrusted = folder.path().is_some_and(WorkspacePath::is_of_others);
+        let is_untrusted = folder.path().is_some_and(WorkspacePath::is_untrusted);
         let listing = folder.list();
         self.is_cut |= listing.cut;
         for entry in listing.entries.iter().filter(|entry| !entry.name.starts_with('.')) {
             let Ok(path) = folder.path_of(&entry.name) else { continue };
             // Untrusted folders stay closed until one of them is asked for.
-            if !is_untrusted && path.is_of_others() || folder.path().is_none() && path.is_beside() {
+            if !is_untrusted && path.is_untrusted()
+                || folder.path().is_none() && path.is_beside_workspace()
+            {
                 continue;
             }
             match entry.kind {

@@ -54,7 +54,7 @@ impl Tool for Remember {
     async fn call(&self, args: RememberArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let text = one_line(&args.text).map_err(ToolError::TellModel)?;
         let scope = private_scope(&cx.place()).map_err(ToolError::TellModel)?;
-        cx.workspace.off_thread(move |workspace| remember(workspace, &scope, &text)).await
+        cx.workspace.run_blocking(move |workspace| remember(workspace, &scope, &text)).await
     }
 }
 
@@ -94,7 +94,7 @@ impl Tool for NoteTool {
         let path = notes_path(now.date_naive());
         let scope = private_scope(&cx.place()).map_err(ToolError::TellModel)?;
         cx.workspace
-            .off_thread(move |workspace| {
+            .run_blocking(move |workspace| {
                 let (place, before) = open_text(workspace, &scope, &path)?;
                 let change = with_line(place, before, &heading, &line);
                 Ok(ToolOutput::change(format!("Noted in {path}."), change))

@@ -91,7 +91,7 @@ impl Tool for SendMessage {
         let reader = cx.reader();
         let month = cx.now.format("%Y-%m").to_string();
         let copy = move |workspace: &Workspace| copies_of(workspace, files, &reader, &month);
-        let attached = cx.workspace.off_thread(copy).await?;
+        let attached = cx.workspace.run_blocking(copy).await?;
         let for_model = match attached.len() {
             0 => format!("The message to {to} is on its way."),
             n => format!("The message to {to} is on its way, with {n} file(s)."),

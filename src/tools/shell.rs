@@ -24,7 +24,7 @@ use super::{
 use crate::people::Role;
 use crate::people::folder_roles::{FolderRoles, role_for_folders};
 use crate::replies;
-use crate::sandbox::{self, CommandEnding, Enforced, Sandbox, SandboxState};
+use crate::sandbox::{self, CommandEnding, Protections, Sandbox, SandboxState};
 use crate::tasks::schedule::Commands;
 use crate::trust::acts::CommandAccess;
 use crate::types::message::{Address, ChatKind};
@@ -64,7 +64,7 @@ pub struct Config {
 
 /// Tests the sandbox once. Off if the shell is disabled.
 pub fn check_sandbox(config: &Config) -> SandboxState {
-    if config.enabled { sandbox::trial(&config.sandbox) } else { SandboxState::Off }
+    if config.enabled { sandbox::test_sandbox(&config.sandbox) } else { SandboxState::Off }
 }
 
 /// [`check_sandbox`] for commands in this workspace. A daemon that is root must be able to give them access to it.
@@ -95,7 +95,7 @@ fn with_confirmed(config: &Config, standing: &SandboxState) -> Sandbox {
     let least = match standing {
         SandboxState::Sandboxed { enforced, .. } => *enforced,
         SandboxState::Off | SandboxState::Refused { .. } | SandboxState::Unsandboxed => {
-            Enforced::default()
+            Protections::default()
         }
     };
     Sandbox { least, ..config.sandbox.clone() }
@@ -197,7 +197,7 @@ impl Tool for Exec {
         let whole = places::save(cx, &finished.kept, untrusted).await;
         let head = format!(
             "[{} after {}]",
-            finished.ending.words(time_max),
+            finished.ending.describe(time_max),
             replies::seconds(finished.took)
         );
         let mut text = format!("{head}\n{}", shown::all(&finished.kept, whole.as_deref()));

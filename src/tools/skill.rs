@@ -22,7 +22,7 @@ impl Tool for ReadSkill {
     const SPEC: ToolSpec = ToolSpec::reads("read_skill", "Read a skill by its name.");
 
     async fn call(&self, args: ReadSkillArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
-        let read = cx.workspace.off_thread(move |workspace| {
+        let read = cx.workspace.run_blocking(move |workspace| {
             let catalogue = skills::catalogue(workspace);
             match catalogue.for_model().find(|skill| skill.name == args.name) {
                 Some(skill) => skills::body(workspace, skill),

@@ -99,7 +99,7 @@ impl Tool for Undo {
         };
         let (images, scope) = (cx.actions.images.clone(), cx.scope());
         let (id, tool) = (target.id, target.tool.clone());
-        let undoing = cx.workspace.off_thread(move |workspace| {
+        let undoing = cx.workspace.run_blocking(move |workspace| {
             actions::change_that_undoes(workspace, &images, &target, &scope)
         });
         let change = undoing.await.map_err(ToolError::TellModel)?;

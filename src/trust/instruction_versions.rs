@@ -92,7 +92,7 @@ fn put(
     let Some(reason) = blocked.as_ref().filter(|_| is_in_use && was_blocked != Some(true)) else {
         return Ok(false);
     };
-    let Some(owner) = people::owner_place(store)? else { return Ok(false) };
+    let Some(owner) = people::owner_address(store)? else { return Ok(false) };
     let message = replies::instructions_blocked(path, reason, text.is_some());
     outbox::put(store, &owner, None, &message).map(|_| true)
 }

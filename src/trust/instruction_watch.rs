@@ -124,7 +124,7 @@ impl InstructionWatcher {
                 .unwrap_or_default();
             (before, current, changed)
         };
-        let (before, current, changed) = workspace.off_thread(compare_files).await;
+        let (before, current, changed) = workspace.run_blocking(compare_files).await;
         let must_stay = self.0.watched.load(Ordering::SeqCst) > 0;
         let is_unchanged = before.as_ref().is_some_and(|baseline| baseline.rules == current);
         if !(must_stay && is_unchanged && actor.is_none()) {
@@ -226,8 +226,8 @@ fn set_aside(store: &Connection, why: &str) -> rusqlite::Result<()> {
     let Some(row_json) = row_json else { return Ok(()) };
     let key = format!("rules {}", Utc::now().timestamp_millis());
     journal::store_unreadable_row(store, &key, "", &row_json, why)?;
-    match people::owner_place(store)? {
-        Some(owner) => outbox::put(store, &owner, None, replies::RULES_UNREADABLE).map(drop),
+    match people::owner_address(store)? {
+        Some(owner) => outbox::put(store, &owner, None, replies::INSTRUCTIONS_UNREADABLE).map(drop),
         None => Ok(()),
     }
 }
@@ -275,7 +275,7 @@ fn report(
     let InstructionEditor { tool, at, chat_kind, who, is_owner } = &before.actor;
     let to = match is_owner {
         true => Some(at.clone()),
-        false => people::owner_place(store)?,
+        false => people::owner_address(store)?,
     };
     let author = ActionAuthor { tool, at: to.as_ref().unwrap_or(at), chat_kind: *chat_kind, who };
     let seen: Vec<_> = unreported.iter().map(|change| change.seen()).collect();
@@ -289,7 +289,7 @@ fn report(
             is_link: change.is_relinked,
         }
     });
-    let message = replies::rules_changed_by(tool, &shown.collect::<Vec<_>>(), too_many);
+    let message = replies::instructions_changed_by_tool(tool, &shown.collect::<Vec<_>>(), too_many);
     match to {
         Some(to) => drop(outbox::put(store, &to, None, &message)?),
         None => tracing::warn!(

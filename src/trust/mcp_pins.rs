@@ -140,7 +140,7 @@ fn settle(
     let is_known = pin.offered.as_deref() == Some(offered);
     let in_force = pin.accepted_tools(offered);
     let pin = Pin { is_asked: pin.is_asked && is_known, ..pin };
-    let owner = if pin.is_due(now) { people::owner_place(store)? } else { None };
+    let owner = if pin.is_due(now) { people::owner_address(store)? } else { None };
     let (mut is_asked, mut asked) = (pin.is_asked, pin.asked);
     if let Some(owner) = owner {
         let changed = ChangedTexts { accepted: pin.accepted, offered: offered.to_vec() };

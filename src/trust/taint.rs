@@ -45,7 +45,7 @@ impl fmt::Display for Taint {
 
 /// Returns true if a file lies in no untrusted folder.
 pub(crate) fn is_own_file(path: &str) -> bool {
-    path.parse::<WorkspacePath>().is_ok_and(|path| !path.is_of_others())
+    path.parse::<WorkspacePath>().is_ok_and(|path| !path.is_untrusted())
 }
 
 /// Returns true if a source is untrusted for this audience, whoever its author is. A person's own messages are not,
@@ -71,9 +71,9 @@ pub fn is_untrusted(source: &Source, audience: Audience) -> bool {
         Source::McpServer { is_trusted, .. } => !is_trusted,
         Source::Past { in_group } => *in_group,
         Source::File { path } => match (path.parse::<WorkspacePath>(), audience) {
-            (Ok(path), Audience::Owner) => path.is_of_others() || path.is_beside(),
+            (Ok(path), Audience::Owner) => path.is_untrusted() || path.is_beside_workspace(),
             // Only the folder of the same person can have been read.
-            (Ok(path), Audience::Others) => !path.is_beside() || path.is_of_others(),
+            (Ok(path), Audience::Others) => !path.is_beside_workspace() || path.is_untrusted(),
             (Err(_), _) => true,
         },
     }
@@ -148,7 +148,7 @@ pub struct SourceReader {
 
 impl SourceReader {
     /// Returns a person as the reader of these sources.
-    pub(crate) async fn of(
+    pub(crate) async fn find_taint(
         store: &Store,
         people: &People,
         person: ReadingPerson,

@@ -283,7 +283,7 @@ async fn make_change(
         let shown = instruction_changes(workspace, &file);
         (images.keep_before(workspace, &file), shown, file)
     };
-    let (kept, shown, file) = turns.services.workspace.off_thread(keep).await;
+    let (kept, shown, file) = turns.services.workspace.run_blocking(keep).await;
     let undo = kept.then_some(undo);
     let (result, sources) = (for_model.clone(), Vec::new());
     let start = CallStart { call: call.id, intent, undo, result, sources };
@@ -305,8 +305,8 @@ fn instruction_changes(
     workspace: &Workspace,
     change: &FileChange,
 ) -> Option<(WorkspacePath, String)> {
-    let instruction = workspace.shown_changed_as(&change.path)?;
-    let before = workspace.open_exactly(&change.path);
+    let instruction = workspace.find_instruction_path(&change.path)?;
+    let before = workspace.open_without_links(&change.path);
     let before = before.and_then(|file| file.read_up_to(READ_BYTES_MAX)).unwrap_or_default();
     let after = String::from_utf8_lossy(&change.contents);
     Some((instruction, memory::changes(&String::from_utf8_lossy(&before), &after)?))
@@ -321,15 +321,15 @@ async fn interrupted_changes(
     let path = path.parse::<WorkspacePath>().ok()?;
     let (images, before) = (turns.actions.images.clone(), before.clone());
     let lines = move |workspace: &Workspace| {
-        let instruction = workspace.shown_changed_as(&path)?;
-        let before = before.and_then(|hash| images.get(&Hash::stored(&hash)?)).unwrap_or_default();
-        let after = workspace.open_exactly(&path);
+        let instruction = workspace.find_instruction_path(&path)?;
+        let before = before.and_then(|hash| images.get(&Hash::parse(&hash)?)).unwrap_or_default();
+        let after = workspace.open_without_links(&path);
         let after = after.and_then(|file| file.read_up_to(READ_BYTES_MAX)).unwrap_or_default();
         let lines =
             memory::changes(&String::from_utf8_lossy(&before), &String::from_utf8_lossy(&after))?;
         Some((instruction, lines))
     };
-    turns.services.workspace.off_thread(lines).await
+    turns.services.workspace.run_blocking(lines).await
 }
 
 /// Reports a changed instruction to the owner, because unseen changes of instructions would control the bot. Only the
@@ -339,7 +339,7 @@ fn report_instruction_change(
     path: &WorkspacePath,
     lines: &str,
 ) -> Effect {
-    let report = replies::rules_changed(path, lines, calling.call.id);
+    let report = replies::instructions_changed(path, lines, calling.call.id);
     Effect::Say { to: calling.at.clone(), body: Body::Text(report) }
 }
 
@@ -349,14 +349,14 @@ fn show_own_words(calling: &CallContext<'_>, path: &str) -> Option<Effect> {
     let id = calling.call.id;
     let undo = Choice { label: replies::UNDO_IT.to_owned(), says: CommandId::Undo.line(id) };
     let who = AllowedPressers::Only(calling.person.id.clone());
-    let text = replies::kept_own_words(path, text, id);
+    let text = replies::own_words_saved(path, text, id);
     let question = Question::new(text, vec![undo], who);
     Some(Effect::Say { to: calling.at.clone(), body: Body::Choice(question) })
 }
 
 /// Applies a change of a file. The error explains to the model why nothing was changed.
 pub(crate) async fn apply(services: &Services, change: FileChange) -> Result<(), String> {
-    let applied = services.workspace.off_thread(move |workspace| workspace.apply(&change)).await;
+    let applied = services.workspace.run_blocking(move |workspace| workspace.apply(&change)).await;
     applied.map_err(|error| format!("Not changed: {error}."))
 }
 
@@ -375,7 +375,7 @@ pub(crate) async fn find_fate(services: &Services, intent: &Intent) -> CallFate 
         Intent::Act { idempotent: false } => return CallFate::Unknown,
     };
     let Ok(path) = path.parse::<WorkspacePath>() else { return CallFate::Unknown };
-    let hash = services.workspace.off_thread(move |workspace| workspace.hash(&path)).await;
+    let hash = services.workspace.run_blocking(move |workspace| workspace.hash(&path)).await;
     let Ok(current) = hash else { return CallFate::Unknown };
     match current.as_ref().map(Hash::as_str) {
         current if current == after.as_deref() => CallFate::Yes,

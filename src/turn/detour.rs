@@ -32,7 +32,7 @@ pub(crate) async fn refuse_wider_reach(
         return Some(prompt::file_by_other_path(path));
     }
     let path = path.clone();
-    let instruction = move |workspace: &Workspace| workspace.shown_changed_as(&path);
-    let instruction = turns.services.workspace.off_thread(instruction).await;
+    let instruction = move |workspace: &Workspace| workspace.find_instruction_path(&path);
+    let instruction = turns.services.workspace.run_blocking(instruction).await;
     instruction.map(|path| prompt::instruction_by_other_path(&path))
 }

@@ -15,7 +15,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use crate::conversation::ended_turns;
-use crate::memory::extraction::due::{self, ReadingPatience, ReadingPlan};
+use crate::memory::extraction::due::{self, ReadingPlan, ReadingPriority};
 use crate::memory::extraction::{self, ReadMarks};
 use crate::store::{StoreError, Sync};
 use crate::turn::services::TurnServices;
@@ -88,14 +88,14 @@ impl Worker {
                     next = Some(next.map_or(rest.until, |next| next.min(rest.until)));
                     continue;
                 }
-                let patience = match self.forces_at > now {
-                    true => ReadingPatience::MakesWay,
-                    false => talk.patience(now),
+                let priority = match self.forces_at > now {
+                    true => ReadingPriority::Interruptible,
+                    false => talk.priority(now),
                 };
-                match Box::pin(reading::read(&self.turns, talk, marks.forgets, patience)).await? {
+                match Box::pin(reading::read(&self.turns, talk, marks.forgets, priority)).await? {
                     Outcome::Read => {
                         self.rests.remove(&talk.session);
-                        if patience > ReadingPatience::MakesWay {
+                        if priority > ReadingPriority::Interruptible {
                             self.forces_at = Utc::now() + FORCED_PAUSE;
                         }
                         has_read = true;
@@ -103,7 +103,7 @@ impl Worker {
                     }
                     // The end of the other use of the provider wakes this worker.
                     Outcome::InUse => {
-                        let until = talk.next_patience(now).unwrap_or(self.forces_at);
+                        let until = talk.next_priority_change(now).unwrap_or(self.forces_at);
                         let until = until.max(self.forces_at);
                         next = Some(next.map_or(until, |next| next.min(until)));
                     }

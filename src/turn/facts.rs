@@ -37,7 +37,7 @@ pub(crate) async fn refresh_file_of(
     let (chat_kind, from, who) = (ChatKind::Private, at.clone(), sender.id.clone());
     let query = move |store: &Connection| {
         let owner = folder_owner(store, &from.channel, &who)?;
-        Ok((recall::keys_of_talks(store, &from, chat_kind, &who)?, owner))
+        Ok((recall::conversation_keys(store, &from, chat_kind, &who)?, owner))
     };
     let (keys, owner) = services.bus.store.read(query).await?;
     refresh_file(services, &file_scope(role, chat_kind, at, &owner), &keys).await
@@ -71,8 +71,8 @@ pub(crate) async fn write_file(
     for _ in 0..WRITES_MAX {
         let (read_scope, keys) = (scope.clone(), keys.to_vec());
         let before =
-            services.workspace.off_thread(move |it| facts_file::read(it, &read_scope)).await;
-        let known = services.bus.store.read(move |store| facts::of(store, &keys)).await?;
+            services.workspace.run_blocking(move |it| facts_file::read(it, &read_scope)).await;
+        let known = services.bus.store.read(move |store| facts::list(store, &keys)).await?;
         let known = shown_in_file(known, scope.audience());
         let is_edited = |text: &String| !facts_file::edits(text, &known).is_empty();
         if edited == EditedFile::Keep
@@ -93,7 +93,7 @@ pub(crate) async fn write_file(
                 let replace = move |it: &Workspace| {
                     facts_file::replace(it, &written_scope, before.as_deref(), text)
                 };
-                services.workspace.off_thread(replace).await
+                services.workspace.run_blocking(replace).await
             }
             Err(error) => Err(error),
         };

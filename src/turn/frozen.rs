@@ -61,9 +61,9 @@ impl KnownFacts {
         who: &SenderId,
         now: Option<DateTime<Utc>>,
     ) -> rusqlite::Result<Self> {
-        let keys = recall::keys_of_talks(store, at, chat_kind, who)?;
+        let keys = recall::conversation_keys(store, at, chat_kind, who)?;
         let upcoming = now.map(|now| snapshot::upcoming(store, at, who, now)).transpose()?;
-        Ok(Self { facts: facts::of(store, &keys)?, upcoming })
+        Ok(Self { facts: facts::list(store, &keys)?, upcoming })
     }
 }
 
@@ -132,7 +132,7 @@ pub(crate) async fn remembered(
     let today = services.now().date_naive();
     let (name, memory, notes) = services
         .workspace
-        .off_thread(move |workspace| {
+        .run_blocking(move |workspace| {
             let name = memory::memory_path(workspace, &scope);
             let memory = memory::memory(workspace, &scope);
             (name, memory, memory::recent_notes(workspace, &scope, today, NOTE_DAYS))

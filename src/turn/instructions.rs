@@ -196,7 +196,7 @@ async fn instructions(
     let recalls = recalls.cloned();
     services
         .workspace
-        .off_thread(move |workspace| {
+        .run_blocking(move |workspace| {
             let mut instructions = InstructionTexts::default();
             let audience = match &recalls {
                 Some(FileScope::Owner) => Audience::Owner,
@@ -244,7 +244,7 @@ async fn persona_text(services: &Services, persona: &Persona) -> String {
         let path = format!("personas/{name}.md").parse().ok()?;
         workspace.instruction(&path).ok().flatten()
     };
-    let text = services.workspace.off_thread(read).await.unwrap_or_default();
+    let text = services.workspace.run_blocking(read).await.unwrap_or_default();
     cut_middle(text.trim(), FILE_CHARS_MAX, "the persona's words")
 }
 
@@ -256,7 +256,7 @@ async fn task_instructions(services: &Services, names: &'static [&'static str]) 
             instructions.files_for(Audience::Owner).filter(|file| names.contains(&file.name));
         shown.map(|file| file.text.trim()).collect::<Vec<_>>().join("\n\n")
     };
-    services.workspace.off_thread(read).await
+    services.workspace.run_blocking(read).await
 }
 
 /// The number of tokens in a prompt.

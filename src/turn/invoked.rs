@@ -61,5 +61,5 @@ async fn read_skill(services: &Services, name: String) -> Result<String, String>
                 .map_err(|error| replies::skill_unusable(&skill.name, &error)),
         }
     };
-    services.workspace.off_thread(read).await
+    services.workspace.run_blocking(read).await
 }

@@ -310,7 +310,8 @@ fn presentable(so_far: &Draft, channel: &dyn Channel) -> Option<String> {
     if doing.is_none() && may_be_silence {
         return None;
     }
-    let below = doing.map_or_else(|| replies::GOES_ON.to_owned(), |doing| format!("\n\n{doing}"));
+    let below =
+        doing.map_or_else(|| replies::CONTINUATION_MARK.to_owned(), |doing| format!("\n\n{doing}"));
     let limits = channel.limits();
     let text_max = limits.text_max.saturating_sub(below.len()).max(1);
     let first = text::split(text, text_max, limits.unit).into_iter().next().unwrap_or_default();

@@ -21,14 +21,14 @@ pub(crate) async fn diff(turns: &TurnServices, call: &Call, cx: &ToolContext) ->
         return None;
     };
     let compare = move |workspace: &Workspace| compare(workspace, &change.file);
-    turns.services.workspace.off_thread(compare).await
+    turns.services.workspace.run_blocking(compare).await
 }
 
 fn compare(workspace: &Workspace, change: &FileChange) -> Option<String> {
     let before = match &change.before {
         None => String::new(),
         Some(_) => {
-            let file = workspace.open_exactly(&change.path).ok()?;
+            let file = workspace.open_without_links(&change.path).ok()?;
             String::from_utf8(file.read_up_to(READ_BYTES_MAX).ok()?).ok()?
         }
     };

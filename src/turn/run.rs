@@ -66,7 +66,7 @@ impl ActiveTurn<'_> {
             let note = match loops::verdict(&self.current().steps) {
                 LoopVerdict::Fine => self.reminder(),
                 LoopVerdict::Warn => Some(prompt::REPEATED_CALL.to_owned()),
-                LoopVerdict::Stop => return self.give_up(replies::IN_CIRCLES.to_owned()).await,
+                LoopVerdict::Stop => return self.give_up(replies::REPEATED_CALLS.to_owned()).await,
             };
             let step = self.open_step(note).await?;
             self.emit(|| EventKind::StepStart { step });

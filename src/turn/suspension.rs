@@ -76,7 +76,7 @@ pub(crate) async fn ask_permission(
     let target_chat = calls.iter().find_map(|asked| asked.tells.clone());
     let query = move |store: &Connection| {
         let reader = target_chat.map(|to| reader_of(store, &to)).transpose()?;
-        Ok((people::owner_place(store)?, reader))
+        Ok((people::owner_address(store)?, reader))
     };
     let (owner, tells) = turns.services.bus.store.read(query).await?;
     let who = (decider == Decider::Person && calling.is_there).then(|| calling.person.id.clone());
@@ -172,8 +172,8 @@ fn bodies(
         })
     });
     let text = match prompts {
-        [prompt] => replies::may_i(prompt, minutes),
-        prompts => replies::may_i_all(prompts, minutes),
+        [prompt] => replies::ask_approval(prompt, minutes),
+        prompts => replies::ask_joint_approval(prompts, minutes),
     };
     let question = Question::new(text, choices, who);
     files.chain([Body::Choice(question)]).collect()
@@ -189,7 +189,7 @@ fn choices_of_one(id: i64, can_be_granted: bool) -> Vec<Choice> {
 
 /// Returns the question about one of several calls, which were shown in full before.
 pub(crate) fn one_question(asked: &AskedCall) -> Body {
-    let text = replies::may_i_this(asked.id.0, &asked.tool, &asked.arguments);
+    let text = replies::ask_single_approval(asked.id.0, &asked.tool, &asked.arguments);
     let choices = choices_of_one(asked.id.0, asked.offers_always);
     let who = asked.decider.as_ref().map(|account| account.sender.clone());
     let who = who.map_or(AllowedPressers::Admins, AllowedPressers::Only);

@@ -97,7 +97,7 @@ impl Workspace {
         let failed = |error| FileError::new(&path, error);
         // A file that is to be there has a folder; a missing one is not made for nothing.
         if change.before.is_some() {
-            self.open_exactly(&path).map_err(|_| FileError::Changed(path.clone()))?;
+            self.open_without_links(&path).map_err(|_| FileError::Changed(path.clone()))?;
         }
         let folder = self.folder_of(&path).map_err(failed)?;
         let before = match open_in(&folder, &path).and_then(OpenedFile::hash) {

@@ -44,7 +44,7 @@ pub struct CommandPlace {
 impl Workspace {
     /// Returns the folder in which commands run, made if it is missing: the trusted one, or the one for untrusted
     /// files.
-    pub fn folder_of_commands(
+    pub fn command_folder(
         &self,
         scope: &FileScope,
         is_untrusted: bool,

@@ -12,13 +12,14 @@ use std::sync::{Mutex, Once, PoisonError};
 use rustix::fs::inotify::{self, CreateFlags, Event, ReadFlags, Reader, WatchFlags};
 use rustix::io::Errno;
 
-use super::folders::{BESIDE, OUTPUTS};
-use super::path::{INBOX, OF_OTHERS, TEMPORARY_PREFIX};
+use super::folders::{FOLDERS_BESIDE, OUTPUTS};
+use super::path::{INBOX, TEMPORARY_PREFIX, UNTRUSTED_OUTPUT_MARK};
 use super::{EntryKind, Workspace, WorkspacePath};
 
 /// The folders of the workspace in which former versions kept what others wrote. Those beside the workspace are in
 /// no command's sight that this module watches.
-const FOLDERS: [&str; 6] = [INBOX, OUTPUTS, BESIDE[0], BESIDE[1], BESIDE[2], BESIDE[3]];
+const FOLDERS: [&str; 6] =
+    [INBOX, OUTPUTS, FOLDERS_BESIDE[0], FOLDERS_BESIDE[1], FOLDERS_BESIDE[2], FOLDERS_BESIDE[3]];
 
 /// Folders that are watched; each takes about a kilobyte of the kernel's while a command runs. As many as
 /// the packages of a large program have; the least that the kernel grants an account is 8,192.
@@ -74,7 +75,7 @@ impl FileReads {
 
     /// To be called before the command begins.
     pub async fn watch(workspace: &Workspace) -> Self {
-        let watched = workspace.off_thread(watch).await;
+        let watched = workspace.run_blocking(watch).await;
         match watched {
             Ok(seen) => {
                 Self { workspace: workspace.clone(), seen, has_read: AtomicBool::new(false) }
@@ -98,7 +99,7 @@ impl FileReads {
         if !self.has_read.load(Ordering::Relaxed) {
             let has_read = match &self.seen {
                 ReadState::Known => false,
-                ReadState::Nothing => self.workspace.off_thread(has_come).await,
+                ReadState::Nothing => self.workspace.run_blocking(has_come).await,
                 ReadState::Watched(watched) => watched.is_opened(),
             };
             self.has_read.fetch_or(has_read, Ordering::Relaxed);
@@ -136,7 +137,7 @@ impl UntrustedFolders {
                         folders.all.push(path);
                     }
                     (EntryKind::Folder, _) => folders.is_cut = true,
-                    (_, Ok(path)) => folders.has_files |= path.is_of_others(),
+                    (_, Ok(path)) => folders.has_files |= path.is_untrusted(),
                     (_, Err(_)) => folders.has_files = true,
                 }
             }
@@ -148,7 +149,7 @@ impl UntrustedFolders {
 /// Returns true if people have sent a file since there was none. The command may have made the files in the other
 /// folders itself.
 fn has_come(workspace: &Workspace) -> bool {
-    let inbox = |path: &&WorkspacePath| path.is_sent();
+    let inbox = |path: &&WorkspacePath| path.is_received();
     let folders = UntrustedFolders::find(workspace).all;
     let lists = folders.iter().filter(inbox).filter_map(|path| workspace.list_own(path));
     lists.flat_map(|list| list.entries).any(|entry| entry.kind != EntryKind::Folder)
@@ -231,8 +232,8 @@ impl WatchedFolders {
             return flags.contains(ReadFlags::MOVED_FROM) || (is_made && *within == INBOX);
         }
         // What is in the making is written by the daemon.
-        let is_ours =
-            name.starts_with(TEMPORARY_PREFIX) || (*within == OUTPUTS && !name.contains(OF_OTHERS));
+        let is_ours = name.starts_with(TEMPORARY_PREFIX)
+            || (*within == OUTPUTS && !name.contains(UNTRUSTED_OUTPUT_MARK));
         let file = (event.wd(), name);
         if is_made {
             made.insert(file);

@@ -24,7 +24,7 @@ pub const GROUPS: &str = "groups";
 pub const PEOPLE: &str = "people";
 
 /// The folders beside the workspace. A path that begins with one of them lies there.
-pub const BESIDE: [&str; 4] = [DOWNLOADS, SHARED, GROUPS, PEOPLE];
+pub const FOLDERS_BESIDE: [&str; 4] = [DOWNLOADS, SHARED, GROUPS, PEOPLE];
 
 /// The workspace in a person's folder.
 pub const WORKSPACE: &str = "workspace";
@@ -89,7 +89,8 @@ impl FileScope {
     /// The path in the tree of all folders for a path that a tool was given.
     pub fn path(&self, given: &WorkspacePath) -> WorkspacePath {
         let (first, _) = given.split_first();
-        let is_elsewhere = BESIDE.contains(&first) && first != DOWNLOADS || given.is_sent();
+        let is_elsewhere =
+            FOLDERS_BESIDE.contains(&first) && first != DOWNLOADS || given.is_received();
         match self {
             Self::Owner => given.clone(),
             Self::Person { .. } | Self::Group { .. } if is_elsewhere => given.clone(),

@@ -24,7 +24,7 @@ impl Hash {
     }
 
     /// One that was stored; none if it cannot be one.
-    pub fn stored(text: &str) -> Option<Self> {
+    pub fn parse(text: &str) -> Option<Self> {
         let fits = |sign: u8| sign.is_ascii_digit() || (b'a'..=b'f').contains(&sign);
         (text.len() == 64 && text.bytes().all(fits)).then(|| Self(text.to_owned()))
     }

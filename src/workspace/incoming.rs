@@ -15,7 +15,7 @@ use super::{FileError, Workspace, WorkspacePath};
 const COPY_NAME_BYTES_MAX: usize = 120;
 
 /// A file in the making; removed when this is dropped before it was kept.
-pub struct Incoming {
+pub struct PartialFile {
     folder: Dir,
     temporary: String,
     path: WorkspacePath,
@@ -24,13 +24,19 @@ pub struct Incoming {
 
 impl Workspace {
     /// Begins a file for this account alone, and gives it to be written.
-    pub fn begin_file(&self, path: &WorkspacePath) -> Result<(Incoming, std::fs::File), FileError> {
+    pub fn create_partial_file(
+        &self,
+        path: &WorkspacePath,
+    ) -> Result<(PartialFile, std::fs::File), FileError> {
         let begin = || {
             let folder = self.own_folder_of(path)?;
             let temporary = format!("{TEMPORARY_PREFIX}{:016x}", fastrand::u64(..));
             let options = OpenOptions::new().write(true).create_new(true).mode(0o600).clone();
             let file = folder.open_with(&temporary, &options)?;
-            Ok((Incoming { folder, temporary, path: path.clone(), kept: false }, file.into_std()))
+            Ok((
+                PartialFile { folder, temporary, path: path.clone(), kept: false },
+                file.into_std(),
+            ))
         };
         begin().map_err(|error| FileError::new(path, error))
     }
@@ -49,9 +55,9 @@ impl Workspace {
         let name = &name[name.ceil_char_boundary(start)..];
         let name = format!("sent-{:016x}-{name}", fastrand::u64(..));
         let path = outputs_beside(of).join(month).join(&name);
-        let (incoming, mut into) = self.begin_file(&path)?;
+        let (incoming, mut into) = self.create_partial_file(&path)?;
         io::copy(&mut from, &mut into).map_err(|error| FileError::new(&path, error))?;
-        incoming.keep(&into)
+        incoming.save(&into)
     }
 
     /// Makes a folder, if it is missing.
@@ -188,7 +194,7 @@ fn outputs_beside(of: &WorkspacePath) -> WorkspacePath {
         [PEOPLE, person, ..] => WorkspacePath::own(PEOPLE).join(person).join(DOWNLOADS),
         [GROUPS, group, ..] => WorkspacePath::own(GROUPS).join(group),
         [SHARED, ..] => WorkspacePath::own(SHARED),
-        _ if of.is_of_others() => WorkspacePath::own(DOWNLOADS),
+        _ if of.is_untrusted() => WorkspacePath::own(DOWNLOADS),
         _ => return WorkspacePath::own(OUTPUTS),
     };
     scope.join(OUTPUTS)
@@ -198,10 +204,10 @@ fn is_folder(within: &Dir, name: &str) -> bool {
     within.symlink_metadata(name).is_ok_and(|found| found.is_dir())
 }
 
-impl Incoming {
+impl PartialFile {
     /// Puts the whole file in its place, on disk for good when this returns. What has that name is
     /// replaced.
-    pub fn keep(mut self, file: &std::fs::File) -> Result<WorkspacePath, FileError> {
+    pub fn save(mut self, file: &std::fs::File) -> Result<WorkspacePath, FileError> {
         let kept = file
             .sync_all()
             .and_then(|()| self.folder.rename(&self.temporary, &self.folder, self.path.name()))
@@ -211,7 +217,7 @@ impl Incoming {
     }
 }
 
-impl Drop for Incoming {
+impl Drop for PartialFile {
     fn drop(&mut self) {
         if !self.kept {
             // If it is gone, there is nothing to remove.

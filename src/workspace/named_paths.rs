@@ -53,7 +53,7 @@ impl Workspace {
                 return Err(NamedPathError::Instructions(given.clone()));
             }
             let changes = path.folder() != Folder::Workspace || changes_own;
-            let found = self.place_of(&path).ok_or_else(|| FileError::Missing(given.clone()))?;
+            let found = self.disk_path(&path).ok_or_else(|| FileError::Missing(given.clone()))?;
             if changes { paths.write.push(found) } else { paths.read.push(found) }
         }
         Ok(paths)
@@ -81,11 +81,11 @@ impl FileScope {
 /// Returns true if a path of the tree is an instruction that the command could change.
 fn is_instruction(scope: &FileScope, path: &WorkspacePath, changes_own: bool) -> bool {
     let changes = path.folder() != Folder::Workspace || changes_own;
-    changes && scope.below_root(path).is_some_and(|own| own.is_shown_changed())
+    changes && scope.below_root(path).is_some_and(|own| own.is_change_reported())
 }
 
 /// Returns true if a path of the tree belongs to what no command sees of a workspace.
 fn is_hidden(scope: &FileScope, path: &WorkspacePath) -> bool {
-    let own = scope.below_root(path).filter(|own| !own.is_beside());
-    own.is_some_and(|own| own.is_private() && !own.is_sent())
+    let own = scope.below_root(path).filter(|own| !own.is_beside_workspace());
+    own.is_some_and(|own| own.is_private() && !own.is_received())
 }

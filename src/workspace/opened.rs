@@ -62,7 +62,7 @@ impl Workspace {
     /// Opens a regular file of any size for reading, without waiting for the other end of a pipe. Links that
     /// stay in the workspace are followed; [`OpenedFile::path`] tells where they lead.
     pub fn open_file(&self, path: &WorkspacePath) -> Result<OpenedFile, FileError> {
-        self.follow(path, Self::open_exactly)
+        self.follow(path, Self::open_without_links)
     }
 
     /// As [`Self::open_file`] for a path of the tree that a scope reaches. Others than the owner get no file
@@ -94,9 +94,9 @@ impl Workspace {
     ///
     /// # Errors
     /// [`FileError::Changed`] if a name of the path is a link.
-    pub fn open_exactly(&self, path: &WorkspacePath) -> Result<OpenedFile, FileError> {
+    pub fn open_without_links(&self, path: &WorkspacePath) -> Result<OpenedFile, FileError> {
         match self.open_below(self.base(path), path) {
-            Err(FileError::Missing(_)) if path.is_beside() => {
+            Err(FileError::Missing(_)) if path.is_beside_workspace() => {
                 let former = self.open_below(&self.0.dir, path)?;
                 Ok(OpenedFile { is_former: true, ..former })
             }
@@ -119,14 +119,14 @@ impl Workspace {
     ) -> Result<(WorkspacePath, Option<OpenedFile>), FileError> {
         for _ in 0..ATTEMPTS_MAX {
             let found = self.resolve_for(path, scope)?;
-            match self.open_exactly(&found) {
+            match self.open_without_links(&found) {
                 Err(FileError::Changed(_)) => {}
                 Err(FileError::Missing(_)) => return Ok((found, None)),
                 Err(error) => return Err(error),
                 Ok(file) if file.is_former => return Err(FileError::Former(found)),
                 Ok(file) => {
                     // The changed file has one name: in a trusted folder, all that it contains would be trusted.
-                    if scope.audience() == Audience::Others || !found.is_of_others() {
+                    if scope.audience() == Audience::Others || !found.is_untrusted() {
                         file.check_single_name()?;
                     }
                     return Ok((found, Some(file)));
@@ -163,7 +163,7 @@ impl Workspace {
         let open = |workspace: &Self, path: Option<&WorkspacePath>| {
             let own = &workspace.0.dir;
             let base = path.map_or(own, |path| workspace.base(path));
-            let former = path.filter(|path| path.is_beside());
+            let former = path.filter(|path| path.is_beside_workspace());
             let former = former.and_then(|_| walk(own, path, OFlags::NONBLOCK).ok());
             match (walk(base, path, OFlags::NONBLOCK), former) {
                 (Err(Errno::NOENT), Some(dir)) => {
@@ -216,7 +216,9 @@ impl Workspace {
             found.map(|found| !FileType::from_raw_mode(found.st_mode).is_symlink())
         };
         match is_plain(self.base(path)) {
-            Err(Errno::NOENT) if path.is_beside() => is_plain(&self.0.dir).unwrap_or_default(),
+            Err(Errno::NOENT) if path.is_beside_workspace() => {
+                is_plain(&self.0.dir).unwrap_or_default()
+            }
             is_plain => is_plain.unwrap_or_default(),
         }
     }
@@ -305,7 +307,7 @@ impl OpenedFile {
     /// Refuses a file that others may have written: it has a second name, lies in an untrusted folder, or is marked.
     pub fn check_trusted(&self) -> Result<(), FileError> {
         self.check_single_name()?;
-        match self.is_marked || self.path.is_of_others() {
+        match self.is_marked || self.path.is_untrusted() {
             true => Err(FileError::Untrusted(self.path.clone())),
             false => Ok(()),
         }
@@ -398,7 +400,7 @@ impl OpenedFolder {
     }
 
     /// At most `max` of the files and folders in it whose names can be shown as they are, with their times.
-    pub fn dated(&self, max: usize) -> Vec<DatedEntry> {
+    pub fn dated_entries(&self, max: usize) -> Vec<DatedEntry> {
         let Ok(read) = self.dir.entries() else { return Vec::new() };
         let dated = read.flatten().filter_map(|entry| {
             let name = entry.file_name().into_string().ok()?;

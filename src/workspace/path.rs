@@ -9,13 +9,15 @@ use std::str::FromStr;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 
-use super::folders::{BESIDE, DOWNLOADS, Folder, GROUPS, OUTPUTS, PEOPLE, SHARED, WORKSPACE};
+use super::folders::{
+    DOWNLOADS, FOLDERS_BESIDE, Folder, GROUPS, OUTPUTS, PEOPLE, SHARED, WORKSPACE,
+};
 
 /// The folder of the workspace in which former versions kept what people sent. It stays readable, and untrusted.
 pub const INBOX: &str = "inbox";
 
 /// The end of the name of an output of a former version that may contain untrusted content.
-pub const OF_OTHERS: &str = "-others";
+pub const UNTRUSTED_OUTPUT_MARK: &str = "-others";
 
 /// Returns true if a text names the folder of received files, as far as can be seen.
 pub fn names_inbox(text: &str) -> bool {
@@ -32,7 +34,7 @@ const PATH_BYTES_MAX: usize = 1_024;
 const NAME_BYTES_MAX: usize = 200;
 
 /// The paths of instructions for the bot.
-const RULES: &[&str] = &[
+const INSTRUCTION_PATHS: &[&str] = &[
     "AGENTS.md",
     "SOUL.md",
     "TOOLS.md",
@@ -51,8 +53,8 @@ const USER: &str = "USER.md";
 const SKILL: &str = "SKILL.md";
 
 /// Files and folders of which the owner is shown each change.
-pub(super) fn shown_changed() -> impl Iterator<Item = &'static str> {
-    RULES.iter().copied().chain([USER])
+pub(super) fn reported_paths() -> impl Iterator<Item = &'static str> {
+    INSTRUCTION_PATHS.iter().copied().chain([USER])
 }
 
 /// A file or folder below the workspace's root: one or more names with `/` between, none of them
@@ -140,18 +142,18 @@ impl WorkspacePath {
     }
 
     /// Returns true if people have sent it.
-    pub fn is_sent(&self) -> bool {
+    pub fn is_received(&self) -> bool {
         self.0.split('/').next().is_some_and(|first| first.eq_ignore_ascii_case(INBOX))
     }
 
     /// Returns true if others may have written the file: it lies in an untrusted folder, or where former
     /// versions kept files of others in the workspace.
-    pub fn is_of_others(&self) -> bool {
+    pub fn is_untrusted(&self) -> bool {
         let (first, _) = self.split_first();
         let is_output = first.eq_ignore_ascii_case(OUTPUTS);
         self.folder() != Folder::Workspace
-            || self.is_sent()
-            || (is_output && self.name().contains(OF_OTHERS))
+            || self.is_received()
+            || (is_output && self.name().contains(UNTRUSTED_OUTPUT_MARK))
     }
 
     /// The kind of the folder in which the path lies.
@@ -169,13 +171,13 @@ impl WorkspacePath {
     }
 
     /// Returns true if the path lies beside the workspace and not in it.
-    pub fn is_beside(&self) -> bool {
+    pub fn is_beside_workspace(&self) -> bool {
         self.beside().is_some()
     }
 
     /// The folder beside the workspace in which the path lies.
     fn beside(&self) -> Option<&'static str> {
-        BESIDE.into_iter().find(|name| *name == self.split_first().0)
+        FOLDERS_BESIDE.into_iter().find(|name| *name == self.split_first().0)
     }
 
     /// The folder beside the workspace in which the path lies: of one person or group. None in the workspace.
@@ -222,20 +224,20 @@ impl WorkspacePath {
     }
 
     /// Returns true if the owner is shown a tool's changes of it: instructions, and the file about the owner.
-    pub fn is_shown_changed(&self) -> bool {
-        self.is_rule() || self.0.eq_ignore_ascii_case(USER)
+    pub fn is_change_reported(&self) -> bool {
+        self.is_instruction() || self.0.eq_ignore_ascii_case(USER)
     }
 
     /// Returns true if it holds instructions, which only the owner may have changed: whoever writes there gives orders
     /// in the owner's own sessions.
-    pub fn is_rule(&self) -> bool {
+    pub fn is_instruction(&self) -> bool {
         let first = self.0.split('/').next().unwrap_or_default();
-        RULES.iter().any(|name| first.eq_ignore_ascii_case(name))
+        INSTRUCTION_PATHS.iter().any(|name| first.eq_ignore_ascii_case(name))
     }
 
     /// Returns true if it has the name of instructions, in whatever folder it lies: `AGENTS.md`, `SKILL.md`.
     pub fn is_named_as_rule(&self) -> bool {
-        let mut names = RULES.iter().copied().chain([USER, SKILL]);
+        let mut names = INSTRUCTION_PATHS.iter().copied().chain([USER, SKILL]);
         names.any(|name| self.name().eq_ignore_ascii_case(name))
     }
 }
@@ -281,7 +283,8 @@ impl FromStr for WorkspacePath {
         let mut path = names.join("/");
         // Some file systems take upper and lower case for the same.
         let first = path.split('/').next().unwrap_or_default().len();
-        let beside = BESIDE.into_iter().find(|name| path[..first].eq_ignore_ascii_case(name));
+        let beside =
+            FOLDERS_BESIDE.into_iter().find(|name| path[..first].eq_ignore_ascii_case(name));
         if let Some(name) = beside {
             path.replace_range(..first, name);
         }

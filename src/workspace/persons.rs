@@ -64,7 +64,7 @@ impl Workspace {
         };
         let moved = downloads.join(&format!("from-{}", own.name())).join(rest);
         let mut places = renamed.into_iter().chain([moved]);
-        places.find(|place| self.open_exactly(place).is_ok())
+        places.find(|place| self.open_without_links(place).is_ok())
     }
 
     /// Puts the folders of a person away.

@@ -54,7 +54,7 @@ pub fn catalogue(workspace: &Workspace) -> Catalogue {
     drop(cache);
     // A program may be installed without any skill being changed.
     for skill in &mut catalogue.skills {
-        skill.missing = skill.needs.missing(&workspace.0.surroundings);
+        skill.missing = skill.needs.missing(&workspace.0.skill_environment);
     }
     catalogue
 }
@@ -106,7 +106,7 @@ fn listed<'a>(workspace: &Workspace, known: &'a mut Option<ListedSkill>) -> &'a 
 fn places(workspace: &Workspace, known: &mut Option<ListedSkill>) -> Vec<SkillPlace> {
     let listed = listed(workspace, known);
     let (mut places, have_own) = (listed.places.clone(), listed.have_own);
-    if let Some(home) = &workspace.0.surroundings.home {
+    if let Some(home) = &workspace.0.skill_environment.home {
         places.extend(folders(&home.join(".agents/skills")).into_iter().map(SkillPlace::Home));
     }
     if !have_own && let Some(shipped) = TEMPLATE.get_dir(SHIPPED) {

@@ -13,7 +13,7 @@ use peacrab::tools::{AnyTool, ToolSet, files, plan, undo};
 use peacrab::workspace::Hash;
 use serde_json::json;
 
-use crate::support::rig::{OTHER_USER, OWNER, Parts, Rig, USER};
+use crate::support::rig::{OTHER_USER, OWNER, Rig, RigOptions, USER};
 use crate::support::script::{Gate, calls, says};
 use crate::support::tools::{HangingTool, LookingTool};
 
@@ -23,7 +23,7 @@ async fn write(rig: &mut Rig, who: &str, chat: &str, (path, content): (&str, &st
     let args = json!({ "path": path, "content": content });
     rig.model.on(&words, [calls(&[("write_file", args)]), says("written")]);
     rig.say_as(who, chat, &words);
-    assert_eq!(rig.hear(chat).await, "written");
+    assert_eq!(rig.next_message(chat).await, "written");
 }
 
 fn text(rig: &Rig, path: &str) -> Option<String> {
@@ -35,23 +35,23 @@ async fn refuses_wrong_calls_before_any_call_of_the_step_begins() {
     let gate = Gate::shut();
     let hang = Arc::new(HangingTool(gate.clone())) as Arc<dyn AnyTool>;
     let tools = ToolSet::new([hang, Arc::new(files::WriteFile)]);
-    let mut rig = Rig::of(Parts { tools, ..Parts::default() }).await;
+    let mut rig = Rig::of(RigOptions { tools, ..RigOptions::default() }).await;
     let wrong = json!({ "path": "../outside", "content": "x" });
     let step =
         [("hang", json!({})), ("write_file", json!({})), ("write_file", wrong), ("no", json!({}))];
     rig.model.on("go", [calls(&step), says("done")]);
     rig.say("1", "go");
-    rig.hangs_at(&gate).await;
+    rig.wait_at(&gate).await;
     assert_eq!(
-        rig.look("SELECT state FROM calls ORDER BY id"),
+        rig.query("SELECT state FROM calls ORDER BY id"),
         ["planned", "failed", "failed", "failed"]
     );
-    let told = rig.look("SELECT output FROM calls WHERE state = 'failed' ORDER BY id");
+    let told = rig.query("SELECT output FROM calls WHERE state = 'failed' ORDER BY id");
     assert!(told[0].contains("`path` is missing"), "{told:?}");
     assert!(told[1].contains("climbs with `..`"), "{told:?}");
     assert_eq!(told[2], "There is no tool `no`.");
     gate.open();
-    assert_eq!(rig.hear("1").await, "done");
+    assert_eq!(rig.next_message("1").await, "done");
     rig.finish().await;
 }
 
@@ -60,7 +60,7 @@ async fn looks_at_four_things_at_once_and_keeps_their_order() {
     let gate = Gate::shut();
     let look = Arc::new(LookingTool(gate.clone())) as Arc<dyn AnyTool>;
     let tools = ToolSet::new([look, Arc::new(files::WriteFile), Arc::new(files::ReadFile)]);
-    let mut rig = Rig::of(Parts { tools, ..Parts::default() }).await;
+    let mut rig = Rig::of(RigOptions { tools, ..RigOptions::default() }).await;
     let look = ("look", json!({}));
     let step = [
         look.clone(),
@@ -73,10 +73,10 @@ async fn looks_at_four_things_at_once_and_keeps_their_order() {
     ];
     rig.model.on("go", [calls(&step), says("done")]);
     rig.say("1", "go");
-    rig.hang_at(&gate, 4).await;
-    assert_eq!(rig.look("SELECT state FROM calls WHERE state <> 'planned'").len(), 0);
+    rig.wait_at_times(&gate, 4).await;
+    assert_eq!(rig.query("SELECT state FROM calls WHERE state <> 'planned'").len(), 0);
     gate.open();
-    assert_eq!(rig.hear("1").await, "done");
+    assert_eq!(rig.next_message("1").await, "done");
     let asked = rig.model.last();
     let results: Vec<_> =
         asked.messages.iter().filter(|line| line.starts_with("result: ")).collect();
@@ -104,7 +104,7 @@ async fn an_action_says_who_did_what_and_how_long_it_took() {
     assert_eq!(rig.ask("1", "/actions 1").await.lines().count(), 1);
     assert_eq!(rig.ask("1", "/actions x").await, replies::ACTIONS_USAGE);
     let took = "SELECT tool FROM calls WHERE started IS NULL OR ended < started";
-    assert!(rig.look(took).is_empty());
+    assert!(rig.query(took).is_empty());
     rig.finish().await;
 }
 
@@ -114,12 +114,12 @@ async fn others_see_the_actions_of_their_own_conversation_only() {
     write(&mut rig, OWNER, "1", ("a.md", "one")).await;
     write(&mut rig, USER, "2", ("b.md", "two")).await;
     rig.say_as(USER, "2", "/actions");
-    let told = rig.hear("2").await;
+    let told = rig.next_message("2").await;
     assert!(told.contains("b.md") && !told.contains("a.md"), "{told}");
     rig.say_as(USER, "2", "/undo 1");
-    assert_eq!(rig.hear("2").await, replies::no_such_action(1));
+    assert_eq!(rig.next_message("2").await, replies::no_such_action(1));
     rig.say_as(OTHER_USER, "3", "/undo");
-    assert_eq!(rig.hear("3").await, replies::NOTHING_TO_UNDO);
+    assert_eq!(rig.next_message("3").await, replies::NOTHING_TO_UNDO);
     // The owner in private sees that all was done, and of others' private conversations not what.
     let told = rig.ask("1", "/actions").await;
     assert!(told.contains("a.md") && !told.contains("b.md"), "{told}");
@@ -127,13 +127,13 @@ async fn others_see_the_actions_of_their_own_conversation_only() {
     // But people undo their own.
     assert!(!rig.ask("1", "/undo 2").await.starts_with("Undone"));
     rig.say_as(USER, "2", "/undo");
-    assert!(rig.hear("2").await.starts_with("Undone"));
+    assert!(rig.next_message("2").await.starts_with("Undone"));
     // In a group it is one's own.
     write(&mut rig, USER, "-1", ("c.md", "three")).await;
     rig.say_as(OTHER_USER, "-1", "/undo");
-    assert_eq!(rig.hear("-1").await, replies::NOTHING_TO_UNDO);
+    assert_eq!(rig.next_message("-1").await, replies::NOTHING_TO_UNDO);
     rig.say_as(USER, "-1", "/undo");
-    assert!(rig.hear("-1").await.starts_with("Undone"));
+    assert!(rig.next_message("-1").await.starts_with("Undone"));
     assert_eq!(text(&rig, "c.md"), None);
     rig.finish().await;
 }
@@ -149,7 +149,7 @@ async fn undoes_the_last_change_and_the_one_before_and_undoes_that_again() {
     }
     assert_eq!(rig.ask("1", "/undo").await, replies::undone(2, "write_file", "a.md"));
     assert_eq!(text(&rig, "a.md").as_deref(), Some("one"));
-    assert_eq!(rig.ask("1", "/undo 2").await, replies::undone_before(2));
+    assert_eq!(rig.ask("1", "/undo 2").await, replies::already_undone(2));
     assert_eq!(rig.ask("1", "/undo").await, replies::undone(1, "write_file", "a.md"));
     assert_eq!(text(&rig, "a.md"), None);
     assert_eq!(rig.ask("1", "/undo").await, replies::NOTHING_TO_UNDO);
@@ -163,7 +163,7 @@ async fn undoes_the_last_change_and_the_one_before_and_undoes_that_again() {
     rig.ask("1", "undo it").await;
     assert_eq!(text(&rig, "a.md").as_deref(), Some("one"));
     let undone = "SELECT tool || id FROM calls WHERE undone IS NOT NULL ORDER BY id";
-    assert_eq!(rig.look(undone), ["write_file2", "undo3", "undo4"]);
+    assert_eq!(rig.query(undone), ["write_file2", "undo3", "undo4"]);
     assert_eq!(rig.ask("1", "/undo x").await, replies::UNDO_USAGE);
     rig.finish().await;
 }
@@ -193,7 +193,7 @@ async fn a_memory_is_forgotten_again_and_only_for_the_owner() {
     assert!(text(&rig, "memory/MEMORY.md").unwrap().contains("likes tea"));
     // The owner in a group is not alone.
     rig.say("-1", "/undo 1");
-    assert_eq!(rig.hear("-1").await, replies::no_such_action(1));
+    assert_eq!(rig.next_message("-1").await, replies::no_such_action(1));
     assert!(rig.ask("1", "/undo").await.starts_with("Undone"));
     assert_eq!(text(&rig, "memory/MEMORY.md"), before);
     rig.finish().await;
@@ -207,16 +207,16 @@ async fn what_files_were_is_kept_as_long_as_something_refers_to_it() {
     let folder = rig.path().join("undo");
     fs::write(folder.join("0".repeat(64)), "left by a crash").unwrap();
     rig.stop_and_start_again().await;
-    rig.becomes(|_| fs::read_dir(&folder).unwrap().count() == 1).await;
+    rig.wait_until(|_| fs::read_dir(&folder).unwrap().count() == 1).await;
     // Nobody can put anything else in its place.
     let blob = fs::read_dir(&folder).unwrap().next().unwrap().unwrap().path();
     fs::write(&blob, "something else").unwrap();
-    assert_eq!(rig.ask("1", "/undo").await, replies::image_gone("a.md"));
+    assert_eq!(rig.ask("1", "/undo").await, replies::old_content_gone("a.md"));
     // Old actions of closed conversations are forgotten, and with them what the files were.
     rig.ask("1", "/new").await;
-    rig.change("UPDATE calls SET ended = 1");
+    rig.execute("UPDATE calls SET ended = 1");
     rig.stop_and_start_again().await;
-    rig.becomes(|_| fs::read_dir(&folder).unwrap().count() == 0).await;
+    rig.wait_until(|_| fs::read_dir(&folder).unwrap().count() == 0).await;
     assert_eq!(rig.ask("1", "/actions").await, replies::NO_ACTIONS);
     rig.finish().await;
 }
@@ -224,7 +224,7 @@ async fn what_files_were_is_kept_as_long_as_something_refers_to_it() {
 #[tokio::test]
 async fn a_plan_is_shown_late_in_the_prompt_until_it_is_done() {
     let tools = ToolSet::new([Arc::new(plan::KeepPlan) as Arc<dyn AnyTool>, Arc::new(undo::Undo)]);
-    let mut rig = Rig::of(Parts { tools, ..Parts::default() }).await;
+    let mut rig = Rig::of(RigOptions { tools, ..RigOptions::default() }).await;
     assert_eq!(rig.ask("1", "/plan").await, replies::NO_PLAN);
     let items = |state: &str| {
         json!({ "items": [
@@ -273,10 +273,10 @@ async fn the_times_of_actions_are_those_of_the_owners_clock() {
     // No machine of a test is there.
     let zone = chrono_tz::Pacific::Kiritimati;
     let agent = AgentConfig { timezone: Some(zone), ..AgentConfig::default() };
-    let mut rig = Rig::of(Parts { agent, ..Parts::default() }).await;
+    let mut rig = Rig::of(RigOptions { agent, ..RigOptions::default() }).await;
     write(&mut rig, OWNER, "1", ("a.md", "one")).await;
     let actions = rig.ask("1", "/actions").await;
-    let started: i64 = rig.look("SELECT started || '' FROM calls")[0].parse().unwrap();
+    let started: i64 = rig.query("SELECT started || '' FROM calls")[0].parse().unwrap();
     let started = DateTime::from_timestamp_millis(started).unwrap();
     let now = Utc::now().with_timezone(&zone);
     let shown = format!("1 · {} · write_file", replies::time_relative_to(now, started));

@@ -13,7 +13,7 @@ use peacrab::backup::{file_name, restore};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
-use crate::support::binary::{Scene, home, model, said, until};
+use crate::support::binary::{ProgramFixture, home, model, said, until};
 use crate::support::bot_api::line::ADA;
 use crate::support::bot_api::{BotApi, Fault};
 use crate::support::model_api::{ModelApi, Platform, Reply};
@@ -23,19 +23,19 @@ fn answer(text: &str) -> Reply {
     Reply::events(&[chunk(json!({"content": text}), None), chunk(json!({}), Some("stop"))])
 }
 
-fn store(scene: &Scene) -> Connection {
-    Connection::open(scene.home().join("state.db")).unwrap()
+fn store(fixture: &ProgramFixture) -> Connection {
+    Connection::open(fixture.home().join("state.db")).unwrap()
 }
 
-fn count(scene: &Scene, of: &str) -> i64 {
-    store(scene).query_row(&format!("SELECT count(*) FROM {of}"), [], |row| row.get(0)).unwrap()
+fn count(fixture: &ProgramFixture, of: &str) -> i64 {
+    store(fixture).query_row(&format!("SELECT count(*) FROM {of}"), [], |row| row.get(0)).unwrap()
 }
 
 /// Makes a backup and returns its file.
-async fn back_up(scene: &Scene) -> PathBuf {
-    let file = scene.folder().join("kept.tar.gz");
+async fn back_up(fixture: &ProgramFixture) -> PathBuf {
+    let file = fixture.folder().join("kept.tar.gz");
     fs::remove_file(&file).ok();
-    let ended = scene.run(&["backup", file.to_str().unwrap()]).await;
+    let ended = fixture.run(&["backup", file.to_str().unwrap()]).await;
     assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
     file
 }
@@ -43,52 +43,52 @@ async fn back_up(scene: &Scene) -> PathBuf {
 #[tokio::test]
 async fn a_backup_of_a_running_daemon_is_restored_with_all_that_was_said_and_written() {
     let api = BotApi::start().await;
-    let scene = Scene::new(&home(&api));
-    let nothing = scene.run(&["backup", "x.tar.gz"]).await;
+    let fixture = ProgramFixture::new(&home(&api));
+    let nothing = fixture.run(&["backup", "x.tar.gz"]).await;
     assert!(nothing.err.contains("there is nothing to back up"), "{nothing:?}");
-    let daemon = scene.daemon().await;
+    let daemon = fixture.daemon().await;
     api.say(&said(&ADA, "append tea to notes/likes.md"));
-    let likes = scene.home().join("workspace/notes/likes.md");
+    let likes = fixture.home().join("workspace/notes/likes.md");
     until("the note", async || likes.exists().then_some(())).await;
     until("the answer", async || {
         let is_pending = "outbox WHERE state = 'pending'";
-        (!api.sent().is_empty() && count(&scene, is_pending) == 0).then_some(())
+        (!api.sent().is_empty() && count(&fixture, is_pending) == 0).then_some(())
     })
     .await;
-    let file = back_up(&scene).await;
+    let file = back_up(&fixture).await;
     use std::os::unix::fs::PermissionsExt as _;
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o077, 0);
     let left: Vec<_> =
-        fs::read_dir(scene.folder()).unwrap().map(|it| it.unwrap().file_name()).collect();
+        fs::read_dir(fixture.folder()).unwrap().map(|it| it.unwrap().file_name()).collect();
     assert!(!left.iter().any(|name| name.to_str().unwrap().contains("partial")), "{left:?}");
     // It is not overwritten, and lies nowhere that it would contain itself.
     let path = file.to_str().unwrap();
-    assert!(scene.run(&["backup", path]).await.err.contains("already exists"));
-    let inside = scene.home().join("workspace/x.tar.gz");
-    let ended = scene.run(&["backup", inside.to_str().unwrap()]).await;
+    assert!(fixture.run(&["backup", path]).await.err.contains("already exists"));
+    let inside = fixture.home().join("workspace/x.tar.gz");
+    let ended = fixture.run(&["backup", inside.to_str().unwrap()]).await;
     assert!(ended.err.contains("is inside a folder that is backed up"), "{ended:?}");
 
-    let ended = scene.run(&["restore", path]).await;
+    let ended = fixture.run(&["restore", path]).await;
     assert_eq!(ended.code, Some(1), "{ended:?}");
     assert!(ended.err.contains("another peacrab is running on"), "{ended:?}");
     daemon.terminate().await;
-    let turns = count(&scene, "turns");
-    let ended = scene.run(&["restore", path]).await;
+    let turns = count(&fixture, "turns");
+    let ended = fixture.run(&["restore", path]).await;
     assert!(ended.err.contains("--replace moves it into a folder beside it"), "{ended:?}");
     // After the backup.
-    fs::write(scene.home().join("workspace/notes/later.md"), "later").unwrap();
-    let ended = scene.run(&["restore", path, "--replace"]).await;
+    fs::write(fixture.home().join("workspace/notes/later.md"), "later").unwrap();
+    let ended = fixture.run(&["restore", path, "--replace"]).await;
     assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
     assert!(ended.out.contains("I was restored from a backup of"), "{ended:?}");
     assert!(ended.out.contains("It had no pending work"), "{ended:?}");
-    assert_eq!(count(&scene, "turns"), turns);
-    let workspace = scene.home().join("workspace");
+    assert_eq!(count(&fixture, "turns"), turns);
+    let workspace = fixture.home().join("workspace");
     assert!(fs::read_to_string(workspace.join("notes/likes.md")).unwrap().contains("tea"));
     assert!(!workspace.join("notes/later.md").exists());
-    let mut entries = fs::read_dir(scene.home()).unwrap().map(|it| it.unwrap().path());
+    let mut entries = fs::read_dir(fixture.home()).unwrap().map(|it| it.unwrap().path());
     let before = entries.find(|it| it.to_str().unwrap().contains("before-restore")).unwrap();
     assert!(before.join("workspace/notes/later.md").exists() && before.join("state.db").exists());
-    let _daemon = scene.daemon().await;
+    let _daemon = fixture.daemon().await;
     api.wait_for_words(ADA.id, "I was restored from a backup of").await;
     api.say(&said(&ADA, "still here?"));
     api.wait_for_words(ADA.id, "You said: still here?").await;
@@ -97,39 +97,39 @@ async fn a_backup_of_a_running_daemon_is_restored_with_all_that_was_said_and_wri
 #[tokio::test]
 async fn what_was_pending_is_neither_sent_nor_run_but_listed() {
     let (api, main) = (BotApi::start().await, ModelApi::start(Platform::OpenAi).await);
-    let scene = Scene::new(&(home(&api) + &model("main", &main)));
-    let daemon = scene.daemon().await;
+    let fixture = ProgramFixture::new(&(home(&api) + &model("main", &main)));
+    let daemon = fixture.daemon().await;
     main.reply(answer("Good day."));
     api.say(&said(&ADA, "good day"));
     api.wait_for_words(ADA.id, "Good day.").await;
     // A turn that runs, a message behind it, a delivery that does not get through, and jobs.
     main.reply(Reply::Silence);
     api.say(&said(&ADA, "think about the tide"));
-    until("the turn", async || (count(&scene, "turns WHERE ending IS NULL") == 1).then_some(()))
+    until("the turn", async || (count(&fixture, "turns WHERE ending IS NULL") == 1).then_some(()))
         .await;
     api.say(&said(&ADA, "and about the moon"));
     api.fail("sendMessage", 1000, &Fault::Status(503));
     for (when, text) in [("--at", "water the plants"), ("--every", "look at the sky")] {
         let time = if when == "--at" { "1h" } else { "2h" };
-        let ended = scene.run(&["cron", "add", when, time, "--message", text]).await;
+        let ended = fixture.run(&["cron", "add", when, time, "--message", text]).await;
         assert_eq!(ended.code, Some(0), "{ended:?}");
     }
     let parcel = ["send", "--to", "owner", "a word from a script"];
-    let sending = scene.begin_quietly(&parcel);
+    let sending = fixture.begin_quietly(&parcel);
     until("the delivery", async || {
-        (count(&scene, "outbox WHERE state = 'pending'") > 0).then_some(())
+        (count(&fixture, "outbox WHERE state = 'pending'") > 0).then_some(())
     })
     .await;
     until("the message", async || {
-        (count(&scene, "inbound WHERE state <> 'done'") == 2).then_some(())
+        (count(&fixture, "inbound WHERE state <> 'done'") == 2).then_some(())
     })
     .await;
-    let file = back_up(&scene).await;
+    let file = back_up(&fixture).await;
     drop(sending);
     daemon.kill().await;
 
     // Both jobs were due since.
-    let elsewhere = Scene::new(&(home(&api) + &model("main", &main)));
+    let elsewhere = ProgramFixture::new(&(home(&api) + &model("main", &main)));
     let unpacked = unpacked(&file, elsewhere.folder());
     let db = Connection::open(unpacked.join("state.db")).unwrap();
     db.execute("UPDATE jobs SET next = next - 8000000", []).unwrap();
@@ -185,17 +185,17 @@ fn packed(folder: &Path, beside: &Path) -> PathBuf {
 
 #[tokio::test]
 async fn a_backup_that_is_damaged_strange_or_newer_changes_nothing() {
-    let scene = Scene::new("");
-    scene.daemon().await.terminate().await;
-    let file = back_up(&scene).await;
+    let fixture = ProgramFixture::new("");
+    fixture.daemon().await.terminate().await;
+    let file = back_up(&fixture).await;
     let whole = fs::read(&file).unwrap();
-    let before = count(&scene, "sqlite_schema");
+    let before = count(&fixture, "sqlite_schema");
     let refused = async |words: &str| {
-        let ended = scene.run(&["restore", file.to_str().unwrap(), "--replace"]).await;
+        let ended = fixture.run(&["restore", file.to_str().unwrap(), "--replace"]).await;
         assert_eq!(ended.code, Some(1), "{words}: {ended:?}");
         assert!(ended.err.contains(words), "{words}: {ended:?}");
-        assert_eq!(count(&scene, "sqlite_schema"), before);
-        let names = fs::read_dir(scene.home()).unwrap().map(|it| it.unwrap().file_name());
+        assert_eq!(count(&fixture, "sqlite_schema"), before);
+        let names = fs::read_dir(fixture.home()).unwrap().map(|it| it.unwrap().file_name());
         let names: Vec<_> = names.map(|it| it.into_string().unwrap()).collect();
         assert!(!names.iter().any(|it| it.contains("restore")), "{names:?}");
     };
@@ -212,11 +212,11 @@ async fn a_backup_that_is_damaged_strange_or_newer_changes_nothing() {
     refused("is not a complete backup").await;
 
     fs::write(&file, &whole).unwrap();
-    let unpacked = unpacked(&file, scene.folder());
+    let unpacked = unpacked(&file, fixture.folder());
     let db = Connection::open(unpacked.join("state.db")).unwrap();
     db.pragma_update(None, "user_version", 9999).unwrap();
     drop(db);
-    fs::rename(packed(&unpacked, scene.folder()), &file).unwrap();
+    fs::rename(packed(&unpacked, fixture.folder()), &file).unwrap();
     refused("was written by a newer peacrab").await;
 
     // An entry that would land elsewhere.
@@ -240,35 +240,35 @@ async fn a_backup_that_is_damaged_strange_or_newer_changes_nothing() {
         archive.into_inner().unwrap().finish().unwrap();
         refused("which no backup has").await;
     }
-    assert!(!scene.folder().join("evil").exists() && !scene.home().join("../evil").exists());
+    assert!(!fixture.folder().join("evil").exists() && !fixture.home().join("../evil").exists());
 }
 
 #[tokio::test]
 async fn a_restore_that_was_cut_off_is_finished_by_the_next_start() {
-    let scene = Scene::new("");
-    scene.run(&["chat", "-m", "append one to notes.md"]).await;
-    let file = back_up(&scene).await;
-    scene.run(&["chat", "-m", "append two to notes.md"]).await;
-    let ended = scene.run(&["restore", file.to_str().unwrap(), "--replace"]).await;
+    let fixture = ProgramFixture::new("");
+    fixture.run(&["chat", "-m", "append one to notes.md"]).await;
+    let file = back_up(&fixture).await;
+    fixture.run(&["chat", "-m", "append two to notes.md"]).await;
+    let ended = fixture.run(&["restore", file.to_str().unwrap(), "--replace"]).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    let notes = || fs::read_to_string(scene.home().join("workspace/notes.md")).unwrap();
+    let notes = || fs::read_to_string(fixture.home().join("workspace/notes.md")).unwrap();
     assert!(!notes().contains("two"));
     // As a crash between two renames leaves it: decided, the store moved, the workspace not.
-    let ready = scene.home().join("restore.ready");
+    let ready = fixture.home().join("restore.ready");
     fs::create_dir(&ready).unwrap();
     fs::create_dir_all(ready.join("workspace")).unwrap();
     fs::write(ready.join("workspace/notes.md"), "three\n").unwrap();
-    let before = scene.home().join("before-restore-x");
+    let before = fixture.home().join("before-restore-x");
     fs::write(ready.join("before"), before.to_str().unwrap()).unwrap();
-    restore::finish(&scene.home()).unwrap();
+    restore::finish(&fixture.home()).unwrap();
     assert_eq!(notes(), "three\n");
     assert!(before.join("workspace/notes.md").exists() && !ready.exists());
-    restore::finish(&scene.home()).unwrap();
+    restore::finish(&fixture.home()).unwrap();
     // What was not decided is forgotten.
-    let partial = scene.home().join("restore.partial");
+    let partial = fixture.home().join("restore.partial");
     fs::create_dir(&partial).unwrap();
     fs::File::create(partial.join("state.db")).unwrap().write_all(b"half").unwrap();
-    let ended = scene.run(&["restore", file.to_str().unwrap(), "--replace"]).await;
+    let ended = fixture.run(&["restore", file.to_str().unwrap(), "--replace"]).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert!(notes().contains("one") && !partial.exists());
 }
@@ -276,8 +276,8 @@ async fn a_restore_that_was_cut_off_is_finished_by_the_next_start() {
 #[tokio::test]
 async fn the_daemon_makes_backups_by_itself_and_keeps_so_many() {
     let api = BotApi::start().await;
-    let scene = Scene::new("");
-    let folder = scene.folder().join("backups");
+    let fixture = ProgramFixture::new("");
+    let folder = fixture.folder().join("backups");
     fs::create_dir(&folder).unwrap();
     let old = ["peacrab-20200101-000000.tar.gz", "peacrab-20200102-000000.tar.gz"];
     for name in old.iter().chain(&["mine.txt"]) {
@@ -289,10 +289,10 @@ async fn the_daemon_makes_backups_by_itself_and_keeps_so_many() {
             home(&api),
             to.display()
         );
-        fs::write(scene.folder().join("config.toml"), text).unwrap();
+        fs::write(fixture.folder().join("config.toml"), text).unwrap();
     };
     config(&folder);
-    let daemon = scene.daemon().await;
+    let daemon = fixture.daemon().await;
     let names = || {
         let names = fs::read_dir(&folder).unwrap().map(|it| it.unwrap().file_name());
         let mut names: Vec<_> = names.map(|it| it.into_string().unwrap()).collect();
@@ -311,11 +311,11 @@ async fn the_daemon_makes_backups_by_itself_and_keeps_so_many() {
     daemon.terminate().await;
     // Where it cannot be written, the owner hears of it.
     config(&folder.join("mine.txt"));
-    let daemon = scene.daemon().await;
+    let daemon = fixture.daemon().await;
     api.wait_for_words(ADA.id, "I couldn't make the regular backup in").await;
     daemon.terminate().await;
     let new = names.iter().find(|name| name.starts_with("peacrab-20") && **name != old[1]).unwrap();
-    let ended = scene.run(&["restore", folder.join(new).to_str().unwrap(), "--replace"]).await;
+    let ended = fixture.run(&["restore", folder.join(new).to_str().unwrap(), "--replace"]).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
 }
 
@@ -336,8 +336,8 @@ fn a_backup_is_due_by_the_age_of_the_newest() {
 
 #[tokio::test]
 async fn a_backup_has_every_folder_of_the_home_and_its_memory() {
-    let scene = Scene::new("");
-    let ended = scene.run(&["chat", "-m", "/remember wish: a statue of a crab"]).await;
+    let fixture = ProgramFixture::new("");
+    let ended = fixture.run(&["chat", "-m", "/remember wish: a statue of a crab"]).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let files = [
         "workspace/memory/MEMORY.md",
@@ -351,18 +351,18 @@ async fn a_backup_has_every_folder_of_the_home_and_its_memory() {
         "web/out-1-0",
     ];
     for name in files {
-        let file = scene.home().join(name);
+        let file = fixture.home().join(name);
         fs::create_dir_all(file.parent().unwrap()).unwrap();
         fs::write(file, format!("I am {name}")).unwrap();
     }
     let sql =
         "INSERT INTO web_logins (hash, person, since, seen, agent) VALUES ('h', 'p', 1, 1, 'a')";
-    store(&scene).execute(sql, []).unwrap();
-    let (facts, index) = (count(&scene, "facts"), count(&scene, "recall_entries"));
+    store(&fixture).execute(sql, []).unwrap();
+    let (facts, index) = (count(&fixture, "facts"), count(&fixture, "recall_entries"));
     assert!(facts == 1 && index > 0, "{facts} {index}");
-    let file = back_up(&scene).await;
+    let file = back_up(&fixture).await;
 
-    let elsewhere = Scene::new("");
+    let elsewhere = ProgramFixture::new("");
     let ended = elsewhere.run(&["restore", file.to_str().unwrap()]).await;
     assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
     for name in files {
@@ -378,11 +378,11 @@ async fn a_backup_has_every_folder_of_the_home_and_its_memory() {
 
 #[tokio::test]
 async fn a_file_with_names_elsewhere_is_restored_to_the_downloads() {
-    let scene = Scene::new("");
-    let ended = scene.run(&["chat", "-m", "hello"]).await;
+    let fixture = ProgramFixture::new("");
+    let ended = fixture.run(&["chat", "-m", "hello"]).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let put = |from: &str, to: &str| {
-        let (from, to) = (scene.home().join(from), scene.home().join(to));
+        let (from, to) = (fixture.home().join(from), fixture.home().join(to));
         for file in [&from, &to] {
             fs::create_dir_all(file.parent().unwrap()).unwrap();
         }
@@ -393,12 +393,12 @@ async fn a_file_with_names_elsewhere_is_restored_to_the_downloads() {
     put("../b", "people/p2/workspace/b");
     put("workspace/repo/c", "workspace/clone/c");
     put("people/p2/workspace/d", "workspace/d");
-    fs::create_dir_all(scene.home().join("downloads/linked-files")).unwrap();
-    let file = scene.folder().join("kept.tar.gz");
-    let ended = scene.run(&["backup", file.to_str().unwrap()]).await;
+    fs::create_dir_all(fixture.home().join("downloads/linked-files")).unwrap();
+    let file = fixture.folder().join("kept.tar.gz");
+    let ended = fixture.run(&["backup", file.to_str().unwrap()]).await;
     assert!(ended.out.contains("linked-files/ of it: 4 files"), "{ended:?}");
 
-    let elsewhere = Scene::new("");
+    let elsewhere = ProgramFixture::new("");
     let ended = elsewhere.run(&["restore", file.to_str().unwrap()]).await;
     assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
     for name in [
@@ -420,20 +420,20 @@ async fn a_file_with_names_elsewhere_is_restored_to_the_downloads() {
 
 #[tokio::test]
 async fn positions_in_platforms_events_are_kept_only_if_they_are_newer() {
-    let scene = Scene::new("");
-    scene.daemon().await.terminate().await;
+    let fixture = ProgramFixture::new("");
+    fixture.daemon().await.terminate().await;
     let marks = "INSERT INTO marks (channel, name, mark, at) VALUES ('a', '', 'a-1', 1000), ('b', '', 'b-1', 3000)";
-    store(&scene).execute(marks, []).unwrap();
-    let file = back_up(&scene).await;
-    store(&scene)
+    store(&fixture).execute(marks, []).unwrap();
+    let file = back_up(&fixture).await;
+    store(&fixture)
         .execute_batch(
             "UPDATE marks SET mark = mark || '-changed', at = 2000 WHERE channel IN ('a', 'b');
              INSERT INTO marks (channel, name, mark, at) VALUES ('c', '', 'c-1', 500)",
         )
         .unwrap();
-    let ended = scene.run(&["restore", file.to_str().unwrap(), "--replace"]).await;
+    let ended = fixture.run(&["restore", file.to_str().unwrap(), "--replace"]).await;
     assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
-    let store = store(&scene);
+    let store = store(&fixture);
     let mut rows = store
         .prepare("SELECT mark FROM marks WHERE name = '' AND channel <> '' ORDER BY channel")
         .unwrap();

@@ -4,7 +4,7 @@
 use rusqlite::Connection;
 use serde_json::json;
 
-use crate::support::rig::{OTHER_USER, OWNER, Parts, Rig, USER};
+use crate::support::rig::{OTHER_USER, OWNER, Rig, RigOptions, USER};
 use crate::support::script::{calls, says};
 
 const BEGINS: &str = "As this conversation begins:";
@@ -17,7 +17,7 @@ fn newest(rig: &Rig) -> String {
 /// Says something there, and returns the message to the model.
 async fn shown(rig: &mut Rig, (who, chat): (&str, &str), text: &str) -> String {
     rig.say_as(who, chat, text);
-    rig.hear(chat).await;
+    rig.next_message(chat).await;
     newest(rig)
 }
 
@@ -29,10 +29,10 @@ async fn prepared() -> Rig {
     let proposal = json!({"title": "Tidy the notes", "body": "Into one file."});
     rig.model.on("ideas", [calls(&[("propose", proposal)]), says("Have a look.")]);
     rig.say("1", "any ideas?");
-    rig.heard("1", 2).await;
+    rig.next_messages("1", 2).await;
     rig.ask("1", "/remember lives in Paris").await;
     rig.ask("1", "/remember likes tea").await;
-    rig.change("UPDATE facts SET ended = (SELECT max(used) FROM facts) WHERE text LIKE '%Paris'");
+    rig.execute("UPDATE facts SET ended = (SELECT max(used) FROM facts) WHERE text LIKE '%Paris'");
     rig
 }
 
@@ -67,8 +67,8 @@ async fn a_conversation_begins_with_what_is_due_undecided_or_over() {
 #[tokio::test]
 async fn what_others_may_have_written_is_only_counted() {
     let mut rig = prepared().await;
-    rig.change("UPDATE jobs SET tainted = 1; UPDATE facts SET sources = '[\"unknown\"]';");
-    rig.change("UPDATE proposals SET sources = json('[\"unknown\"]')");
+    rig.execute("UPDATE jobs SET tainted = 1; UPDATE facts SET sources = '[\"unknown\"]';");
+    rig.execute("UPDATE proposals SET sources = json('[\"unknown\"]')");
     rig.ask("1", "/new").await;
     let begins = shown(&mut rig, (OWNER, "1"), "hello").await;
     assert!(!begins.contains(BEGINS) && !begins.contains("figs"), "{begins}");
@@ -91,9 +91,9 @@ async fn nobody_else_and_no_group_is_shown_it() {
         assert!(!begins.contains(BEGINS), "{at:?}: {begins}");
     }
     rig.say_as(USER, "2", "/jobs message 3h | call Zoe");
-    rig.hear("2").await;
+    rig.next_message("2").await;
     rig.say_as(USER, "2", "/new");
-    rig.hear("2").await;
+    rig.next_message("2").await;
     let theirs = shown(&mut rig, (USER, "2"), "hello").await;
     assert!(theirs.contains("call Zoe") && !theirs.contains("figs"), "{theirs}");
     // The owner is not shown what others plan.
@@ -114,8 +114,9 @@ async fn it_is_short_and_compact_prompts_have_none() {
     assert!((1..=4).contains(&lines.len()), "{begins}");
     assert!(lines.iter().all(|line| line.chars().count() < 140), "{begins}");
     rig.finish().await;
-    let model = crate::support::script::Script::with_room(6_000);
-    let mut rig = Rig::at_rest(crate::support::double::Double::new(), Parts::default());
+    let model = crate::support::script::ScriptedModel::with_room(6_000);
+    let mut rig =
+        Rig::at_rest(crate::support::fake_channel::FakeChannel::new(), RigOptions::default());
     rig.model = model;
     rig.start().await;
     rig.ask("1", "/jobs message 3h | water the figs").await;
@@ -128,7 +129,7 @@ async fn it_is_short_and_compact_prompts_have_none() {
 async fn a_compacted_conversation_and_one_of_an_older_version_begin_anew() {
     let mut rig = prepared().await;
     rig.stop().await;
-    rig.change("UPDATE sessions SET frozen = json_remove(frozen, '$.has_snapshot')");
+    rig.execute("UPDATE sessions SET frozen = json_remove(frozen, '$.has_snapshot')");
     rig.start().await;
     let begins = shown(&mut rig, (OWNER, "1"), "hello").await;
     assert!(begins.contains("water the figs"), "{begins}");
@@ -186,7 +187,7 @@ async fn history_and_facts_of_a_prompt_are_of_one_state_of_the_store() {
             set_state(&store, 1 + turn * 8 + change);
             tokio::task::yield_now().await;
         }
-        rig.hear("1").await;
+        rig.next_message("1").await;
         let messages = rig.model.last().messages;
         let in_history = last_state(messages.iter(), "assistant: state ");
         let in_facts = last_state(messages.iter(), "added: state ");

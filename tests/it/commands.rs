@@ -10,7 +10,7 @@ use peacrab::types::commands::{self, COMMANDS, CommandId};
 use peacrab::types::job_verb::JobVerb;
 use serde_json::json;
 
-use crate::support::rig::{OTHER_USER, OWNER, Parts, Rig, USER};
+use crate::support::rig::{OTHER_USER, OWNER, Rig, RigOptions, USER};
 use crate::support::script::{Gate, Reply, calls, held, says};
 use crate::support::tools::HangingTool;
 
@@ -31,7 +31,7 @@ async fn stops_a_model_that_hangs() {
     let gate = Gate::shut();
     rig.model.on("think", [held(&gate, says("too late"))]);
     rig.say("1", "think");
-    rig.hangs_at(&gate).await;
+    rig.wait_at(&gate).await;
     assert_eq!(stop(&mut rig, "1").await, replies::STOPPED);
     gate.open();
     assert_eq!(rig.ask("1", "and now?").await, "re: and now?");
@@ -45,16 +45,17 @@ async fn stops_a_model_that_hangs() {
 async fn stops_a_tool_that_hangs_and_throws_its_result_away() {
     let gate = Gate::shut();
     let hang = Arc::new(HangingTool(gate.clone())) as Arc<dyn AnyTool>;
-    let mut rig = Rig::of(Parts { tools: ToolSet::new([hang]), ..Parts::default() }).await;
+    let mut rig =
+        Rig::of(RigOptions { tools: ToolSet::new([hang]), ..RigOptions::default() }).await;
     rig.model.on("work", [calls(&[("hang", json!({})), ("hang", json!({}))])]);
     rig.say("1", "work");
-    rig.hangs_at(&gate).await;
+    rig.wait_at(&gate).await;
     assert_eq!(stop(&mut rig, "1").await, replies::STOPPED);
     gate.open();
     assert_eq!(rig.ask("1", "and now?").await, "re: and now?");
     let transcript = rig.model.last().transcript();
     assert!(!transcript.contains("hung no more"), "{transcript}");
-    assert_eq!(rig.look("SELECT state FROM calls ORDER BY id"), ["skipped", "skipped"]);
+    assert_eq!(rig.query("SELECT state FROM calls ORDER BY id"), ["skipped", "skipped"]);
     rig.finish().await;
 }
 
@@ -64,7 +65,7 @@ async fn stop_drops_what_waits() {
     let gate = Gate::shut();
     rig.model.on("think", [held(&gate, says("too late"))]);
     rig.say("1", "think");
-    rig.hangs_at(&gate).await;
+    rig.wait_at(&gate).await;
     rig.say("1", "dropped");
     rig.say("1", "dropped too");
     rig.waiting(2).await;
@@ -80,11 +81,11 @@ async fn stop_holds_over_a_restart() {
     let gate = Gate::shut();
     rig.model.on("think", [held(&gate, says("too late"))]);
     rig.say("1", "think");
-    rig.hangs_at(&gate).await;
+    rig.wait_at(&gate).await;
     rig.stop().await;
     rig.say("1", "/stop");
     rig.start().await;
-    let words = rig.hear("1").await;
+    let words = rig.next_message("1").await;
     // Either the turn was ended before it was taken up again, or just after.
     assert_eq!(words, replies::STOPPED);
     rig.ask("1", "and now?").await;
@@ -106,20 +107,20 @@ async fn in_a_group_nobody_stops_the_turn_of_another_but_the_owner() {
     let gate = Gate::shut();
     rig.model.on("think", [held(&gate, says("thought"))]);
     rig.say_as(USER, "-1", "think");
-    rig.hangs_at(&gate).await;
+    rig.wait_at(&gate).await;
     rig.say_as(OTHER_USER, "-1", "/stop");
-    assert_eq!(rig.hear("-1").await, replies::NOT_YOURS_TO_STOP);
+    assert_eq!(rig.next_message("-1").await, replies::NOT_YOURS_TO_STOP);
     rig.say_as(OTHER_USER, "-1", "/new");
-    assert_eq!(rig.hear("-1").await, replies::NOT_YOURS_TO_CLOSE);
+    assert_eq!(rig.next_message("-1").await, replies::NOT_YOURS_TO_CLOSE);
     gate.open();
-    assert_eq!(rig.hear("-1").await, "thought");
+    assert_eq!(rig.next_message("-1").await, "thought");
 
     let gate = Gate::shut();
     rig.model.on("again", [held(&gate, says("thought"))]);
     rig.say_as(USER, "-1", "again");
-    rig.hangs_at(&gate).await;
+    rig.wait_at(&gate).await;
     rig.say_as(OWNER, "-1", "/stop");
-    assert_eq!(rig.hear("-1").await, replies::STOPPED);
+    assert_eq!(rig.next_message("-1").await, replies::STOPPED);
     rig.finish().await;
 }
 
@@ -133,8 +134,8 @@ async fn new_begins_without_history_and_keeps_the_old() {
     let asked = rig.model.last();
     assert!(!asked.transcript().contains("crab"), "{}", asked.transcript());
     assert_eq!(asked.messages.len(), 1);
-    assert_eq!(rig.look("SELECT 'one' FROM sessions"), ["one", "one"]);
-    assert_eq!(rig.look("SELECT input FROM steps WHERE input LIKE '%crab'").len(), 1);
+    assert_eq!(rig.query("SELECT 'one' FROM sessions"), ["one", "one"]);
+    assert_eq!(rig.query("SELECT input FROM steps WHERE input LIKE '%crab'").len(), 1);
     rig.finish().await;
 }
 
@@ -144,7 +145,7 @@ async fn new_ends_what_hangs() {
     let gate = Gate::shut();
     rig.model.on("think", [held(&gate, says("too late"))]);
     rig.say("1", "think");
-    rig.hangs_at(&gate).await;
+    rig.wait_at(&gate).await;
     assert_eq!(rig.ask("1", "/new").await, replies::NEW_SESSION);
     rig.ask("1", "and now?").await;
     gate.open();
@@ -154,7 +155,7 @@ async fn new_ends_what_hangs() {
 
 #[tokio::test]
 async fn answers_commands_while_every_turn_hangs_and_all_is_full() {
-    let mut parts = Parts::default();
+    let mut parts = RigOptions::default();
     (parts.agent.turns_max, parts.agent.waiting_max) = (2, 2);
     let mut rig = Rig::of(parts).await;
     let gate = Gate::shut();
@@ -163,11 +164,11 @@ async fn answers_commands_while_every_turn_hangs_and_all_is_full() {
         rig.model.on(&format!("think {chat}"), [held(&gate, says("thought"))]);
         rig.say(chat, &format!("think {chat}"));
     }
-    rig.hang_at(&gate, 2).await;
+    rig.wait_at_times(&gate, 2).await;
     for n in 0..3 {
         rig.say("3", &format!("n{n}"));
     }
-    assert_eq!(rig.hear("3").await, replies::too_many_waiting(2));
+    assert_eq!(rig.next_message("3").await, replies::too_many_waiting(2));
     rig.say("1", "a");
     rig.say("1", "b");
     rig.waiting(4).await;
@@ -181,9 +182,9 @@ async fn answers_commands_while_every_turn_hangs_and_all_is_full() {
     }
     assert_eq!(stop(&mut rig, "1").await, replies::stopped_and_withdrawn(2));
     // There is room for another turn now.
-    assert_eq!(rig.hear("3").await, "re: n0 n1");
+    assert_eq!(rig.next_message("3").await, "re: n0 n1");
     gate.open();
-    assert_eq!(rig.hear("2").await, "thought");
+    assert_eq!(rig.next_message("2").await, "thought");
     rig.finish().await;
 }
 
@@ -216,7 +217,7 @@ async fn status_counts_what_the_provider_counts() {
     rig.ask("1", "fail").await;
     assert!(rig.ask("1", "/status").await.contains("\nLast error, 0 s ago: no network\n"));
     rig.say_as(USER, "2", "/status");
-    assert!(!rig.hear("2").await.contains("no network"));
+    assert!(!rig.next_message("2").await.contains("no network"));
     rig.finish().await;
 }
 
@@ -285,7 +286,7 @@ async fn a_command_that_does_not_exist_is_explained_without_the_model() {
     let gate = Gate::shut();
     rig.model.on("think", [held(&gate, says("thought"))]);
     rig.say("1", "think");
-    rig.hangs_at(&gate).await;
+    rig.wait_at(&gate).await;
     // At once, while a turn hangs.
     assert_eq!(
         rig.ask("1", "/statsu please").await,
@@ -296,7 +297,7 @@ async fn a_command_that_does_not_exist_is_explained_without_the_model() {
         "I don't know /frobnicate. /help lists my commands."
     );
     gate.open();
-    assert_eq!(rig.hear("1").await, "thought");
+    assert_eq!(rig.next_message("1").await, "thought");
     rig.finish().await;
 }
 

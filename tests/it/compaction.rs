@@ -20,9 +20,9 @@ use peacrab::types::event::EventKind;
 use peacrab::types::session::QueueMode;
 use serde_json::json;
 
-use crate::support::double::Double;
-use crate::support::rig::{OTHER_USER, Parts, Rig, USER};
-use crate::support::script::{Asked, Gate, Reply, Script, calls, held, says};
+use crate::support::fake_channel::FakeChannel;
+use crate::support::rig::{OTHER_USER, Rig, RigOptions, USER};
+use crate::support::script::{Asked, Gate, Reply, ScriptedModel, calls, held, says};
 
 /// What the model takes, in tokens; the shipped prompt has about 1,700.
 const ROOM: u64 = 20_000;
@@ -41,15 +41,15 @@ fn long() -> String {
     "lorem ipsum sit ".repeat(1_000)
 }
 
-async fn rig_of(parts: Parts) -> Rig {
-    let mut rig = Rig::at_rest(Double::with(false, 1_000_000), parts);
-    rig.model = Script::with_room(ROOM);
+async fn rig_of(parts: RigOptions) -> Rig {
+    let mut rig = Rig::at_rest(FakeChannel::with(false, 1_000_000), parts);
+    rig.model = ScriptedModel::with_room(ROOM);
     rig.start().await;
     rig
 }
 
 async fn rig() -> Rig {
-    rig_of(Parts::default()).await
+    rig_of(RigOptions::default()).await
 }
 
 /// Three turns, after which more than is good is used.
@@ -62,7 +62,7 @@ async fn fill(rig: &mut Rig, chat: &str, name: &str) {
 }
 
 async fn has_summaries(rig: &mut Rig, n: i64) {
-    rig.counts("SELECT count(*) FROM sessions WHERE summary IS NOT NULL", n).await;
+    rig.wait_for_count("SELECT count(*) FROM sessions WHERE summary IS NOT NULL", n).await;
 }
 
 /// What the model was asked for a summary, and for notes.
@@ -77,7 +77,7 @@ async fn folds_a_long_conversation_in_the_background() {
     rig.model.on(RECORD, [says("The key is under the mat.\n[Do it now.]")]);
     fill(&mut rig, "1", "n").await;
     has_summaries(&mut rig, 1).await;
-    let before = rig.look("SELECT cast(id AS TEXT) FROM turns WHERE NOT silent");
+    let before = rig.query("SELECT cast(id AS TEXT) FROM turns WHERE NOT silent");
     rig.ask("1", "again").await;
     let asked = rig.model.last();
     let first = &asked.messages[0];
@@ -88,7 +88,7 @@ async fn folds_a_long_conversation_in_the_background() {
     assert!(!asked.system.concat().contains("under the mat"));
     // All of it is still in the store.
     assert_eq!(before.len(), 3);
-    assert_eq!(rig.look("SELECT text FROM steps WHERE text LIKE '%n0'").len(), 1);
+    assert_eq!(rig.query("SELECT text FROM steps WHERE text LIKE '%n0'").len(), 1);
     // The same words after a restart, and what it cost is in the ledger.
     rig.stop_and_start_again().await;
     rig.ask("1", "and again").await;
@@ -96,7 +96,7 @@ async fn folds_a_long_conversation_in_the_background() {
     assert_eq!(after.messages[..asked.messages.len()], asked.messages);
     assert_eq!(after.system, asked.system);
     let spent = "SELECT cast(turn AS TEXT) FROM ledger WHERE input = 10 AND turn = 1";
-    assert_eq!(rig.look(spent).len(), 1);
+    assert_eq!(rig.query(spent).len(), 1);
     rig.finish().await;
 }
 
@@ -109,7 +109,7 @@ async fn the_former_summary_is_part_of_the_next() {
     rig.model.on("m0", [plain(&long())]);
     rig.ask("1", "m0").await;
     let rained = "SELECT count(*) FROM sessions WHERE summary LIKE '%rained%'";
-    rig.counts(rained, 1).await;
+    rig.wait_for_count(rained, 1).await;
     let asked = asked_for(&rig, RECORD);
     assert_eq!(asked.len(), 2);
     let second = asked[1].transcript();
@@ -128,15 +128,15 @@ async fn answers_while_it_folds_and_takes_it_over_after_the_turn() {
     rig.model.on(RECORD, [held(&compacting, plain("The key is 4711."))]);
     rig.model.on("slow", [held(&slow, plain("at last"))]);
     fill(&mut rig, "1", "n").await;
-    rig.hangs_at(&compacting).await;
+    rig.wait_at(&compacting).await;
     assert_eq!(rig.ask("1", "quick").await, "re: quick");
     assert!(rig.model.last().transcript().contains("n0"));
     rig.say("1", "slow");
-    rig.hangs_at(&slow).await;
+    rig.wait_at(&slow).await;
     compacting.open();
     assert_eq!(rig.ask("2", "elsewhere").await, "re: elsewhere");
     slow.open();
-    assert_eq!(rig.hear("1").await, "at last");
+    assert_eq!(rig.next_message("1").await, "at last");
     has_summaries(&mut rig, 1).await;
     rig.ask("1", "and now").await;
     let transcript = rig.model.last().transcript();
@@ -153,10 +153,10 @@ async fn nothing_changes_if_it_is_cut_off() {
     let gate = Gate::shut();
     rig.model.on(RECORD, [held(&gate, plain("lost")), plain("The key is 4711.")]);
     fill(&mut rig, "1", "n").await;
-    rig.hangs_at(&gate).await;
+    rig.wait_at(&gate).await;
     rig.stop_and_start_again().await;
     assert!(
-        rig.look("SELECT chat FROM sessions WHERE summary IS NOT NULL OR begins > 0").is_empty()
+        rig.query("SELECT chat FROM sessions WHERE summary IS NOT NULL OR begins > 0").is_empty()
     );
     rig.model.on("once more", [plain("yes")]);
     rig.ask("1", "once more").await;
@@ -185,7 +185,7 @@ async fn has_lasting_notes_taken_first_which_nobody_hears_of() {
     assert!(asked.system.concat().contains("The crab is small."));
     let transcript = asked.transcript();
     assert!(transcript.contains("n1") && transcript.contains("Only `remember` and `note`"));
-    assert_eq!(rig.look("SELECT ending FROM turns WHERE silent = 1"), ["\"silent\""]);
+    assert_eq!(rig.query("SELECT ending FROM turns WHERE silent = 1"), ["\"silent\""]);
     // Asked with all that a cache holds of the conversation.
     let [notes] = asked_for(&rig, NOTES).try_into().unwrap();
     assert_eq!(notes.tools, asked.tools);
@@ -214,13 +214,13 @@ async fn notes_are_not_taken_with_what_must_be_allowed_first() {
     let approvals = Approvals { tools: vec!["note".to_owned()], roles: Vec::new() };
     let asking = ApprovalSettings { approvals, ..ApprovalSettings::default() };
     let agent = AgentConfig { asking, ..AgentConfig::default() };
-    let mut rig = rig_of(Parts { agent, ..Parts::default() }).await;
+    let mut rig = rig_of(RigOptions { agent, ..RigOptions::default() }).await;
     let write = |text: &str| json!({ "text": text });
     rig.model.on(NOTES, [calls(&[("note", write("asked")), ("remember", write("not asked"))])]);
     rig.model.on(RECORD, [plain("A talk of crabs.")]);
     fill(&mut rig, "1", "n").await;
     has_summaries(&mut rig, 1).await;
-    assert_eq!(rig.look("SELECT state FROM calls ORDER BY id"), ["failed", "done"]);
+    assert_eq!(rig.query("SELECT state FROM calls ORDER BY id"), ["failed", "done"]);
     assert_eq!(rig.ask("1", "and now").await, "re: and now");
     rig.finish().await;
 }
@@ -250,7 +250,7 @@ async fn notes_that_were_cut_off_are_left_without_a_word() {
     let mut rig = rig().await;
     rig.ask("1", "hello").await;
     rig.stop().await;
-    rig.change(
+    rig.execute(
         "INSERT INTO turns (session, sender, attempts, provider, started, silent)
          SELECT session, sender, 1, provider, started, 1 FROM turns;
          INSERT INTO steps (turn, seq, input, text, thinking) VALUES (2, 0, 'x', '', '[]');
@@ -258,7 +258,7 @@ async fn notes_that_were_cut_off_are_left_without_a_word() {
          VALUES (2, 0, 'w', 'note', '{\"text\": \"late\"}', 'planned')",
     );
     rig.start().await;
-    rig.counts("SELECT count(*) FROM turns WHERE ending = '\"silent\"'", 1).await;
+    rig.wait_for_count("SELECT count(*) FROM turns WHERE ending = '\"silent\"'", 1).await;
     assert_eq!(rig.ask("1", "and now").await, "re: and now");
     rig.finish().await;
 }
@@ -268,37 +268,37 @@ async fn a_message_comes_before_notes_whatever_becomes_of_what_is_said_meanwhile
     use QueueMode::{Collect, Followup, Interrupt, Steer};
     for queue in [Steer, Followup, Collect, Interrupt] {
         let agent = AgentConfig { queue, ..AgentConfig::default() };
-        let mut rig = rig_of(Parts { agent, ..Parts::default() }).await;
+        let mut rig = rig_of(RigOptions { agent, ..RigOptions::default() }).await;
         let gate = Gate::shut();
         rig.model.on(NOTES, [held(&gate, calls(&[("note", json!({"text": "late"}))]))]);
         rig.model.on(RECORD, [plain("The key is 4711.")]);
         fill(&mut rig, "1", "n").await;
-        rig.hangs_at(&gate).await;
+        rig.wait_at(&gate).await;
         assert_eq!(rig.ask("1", "quick").await, "re: quick");
         has_summaries(&mut rig, 1).await;
-        assert!(rig.look("SELECT tool FROM calls").is_empty());
+        assert!(rig.query("SELECT tool FROM calls").is_empty());
         rig.finish().await;
     }
 }
 
 #[tokio::test]
 async fn keeps_to_the_room_of_the_model_that_was_chosen() {
-    let small = Script::with_room(ROOM);
+    let small = ScriptedModel::with_room(ROOM);
     let provider = Arc::clone(&small) as _;
     let model = Model { name: "small".to_owned(), provider, standing: Standing::Chosen };
     let models = Models::new(vec![model]);
-    let parts = Parts { models, ..Parts::default() };
-    let mut rig = Rig::at_rest(Double::with(false, 1_000_000), parts);
+    let parts = RigOptions { models, ..RigOptions::default() };
+    let mut rig = Rig::at_rest(FakeChannel::with(false, 1_000_000), parts);
     rig.start().await;
     rig.model.on(RECORD, [plain("The key is 4711.")]);
     fill(&mut rig, "1", "n").await;
     rig.ask("1", "/model small").await;
-    assert!(rig.look("SELECT id FROM sessions WHERE summary IS NOT NULL").is_empty());
+    assert!(rig.query("SELECT id FROM sessions WHERE summary IS NOT NULL").is_empty());
     small.on("quick", [plain("quickly")]);
     assert_eq!(rig.ask("1", "quick").await, "quickly");
     has_summaries(&mut rig, 1).await;
     // Who answers is asked for notes, and who sums up for the summary.
-    let notes = |script: &Script| {
+    let notes = |script: &ScriptedModel| {
         let asked = script.asked().into_iter();
         asked.filter(|it| it.messages.last().unwrap().contains(NOTES)).count()
     };
@@ -350,13 +350,13 @@ async fn stop_ends_notes_that_are_taken_for_a_command() {
     let gate = Gate::shut();
     rig.model.on(NOTES, [held(&gate, calls(&[("note", json!({"text": "late"}))]))]);
     rig.say("1", "/compact");
-    rig.hangs_at(&gate).await;
+    rig.wait_at(&gate).await;
     assert_eq!(rig.ask("1", "/stop").await, replies::stopped_and_withdrawn(1));
     // Nothing is under way that another would have to wait for.
     rig.model.on(RECORD, [plain("The key is 4711.")]);
     assert_eq!(rig.ask("1", "/compact").await, replies::compacted(1, 4));
     gate.open();
-    assert!(rig.look("SELECT tool FROM calls").is_empty());
+    assert!(rig.query("SELECT tool FROM calls").is_empty());
     rig.finish().await;
 }
 
@@ -368,23 +368,23 @@ async fn folds_what_is_said_in_groups_without_notes() {
         let words = format!("n{n}");
         rig.model.on(&words, [plain(&format!("{}{words}", long()))]);
         rig.say_as([USER, OTHER_USER][n % 2], "-1", &words);
-        rig.hear("-1").await;
+        rig.next_message("-1").await;
     }
     has_summaries(&mut rig, 1).await;
     assert!(asked_for(&rig, NOTES).is_empty());
     let [asked] = asked_for(&rig, RECORD).try_into().unwrap();
     assert!(asked.transcript().contains("Person 8 (user)"), "{}", asked.transcript());
     rig.say_as(USER, "-1", "and now");
-    rig.hear("-1").await;
+    rig.next_message("-1").await;
     assert!(rig.model.last().transcript().contains("| Person 8 likes tea."));
     rig.finish().await;
 }
 
 #[tokio::test]
 async fn another_provider_can_sum_up() {
-    let cheap = Arc::new(Script::default());
+    let cheap = Arc::new(ScriptedModel::default());
     let summariser = Some(Arc::clone(&cheap) as _);
-    let mut rig = rig_of(Parts { summariser, ..Parts::default() }).await;
+    let mut rig = rig_of(RigOptions { summariser, ..RigOptions::default() }).await;
     cheap.on(RECORD, [plain("The key is 4711.")]);
     fill(&mut rig, "1", "n").await;
     has_summaries(&mut rig, 1).await;
@@ -399,7 +399,7 @@ async fn a_conversation_goes_on_if_there_is_no_summary() {
     fill(&mut rig, "1", "n").await;
     assert_eq!(rig.ask("1", "quick").await, "re: quick");
     assert!(rig.model.last().transcript().contains("n0"));
-    assert!(rig.look("SELECT summary FROM sessions WHERE summary IS NOT NULL").is_empty());
+    assert!(rig.query("SELECT summary FROM sessions WHERE summary IS NOT NULL").is_empty());
     rig.finish().await;
 }
 
@@ -432,10 +432,10 @@ async fn only_an_admin_compacts_what_is_said_in_a_group() {
     let mut rig = rig().await;
     for n in 0..3 {
         rig.say_as(USER, "-1", &format!("n{n}"));
-        rig.hear("-1").await;
+        rig.next_message("-1").await;
     }
     rig.say_as(USER, "-1", "/compact");
-    assert_eq!(rig.hear("-1").await, replies::NOT_YOURS_TO_COMPACT);
+    assert_eq!(rig.next_message("-1").await, replies::NOT_YOURS_TO_COMPACT);
     rig.model.on(RECORD, [plain("Nothing much.")]);
     assert_eq!(rig.ask("-1", "/compact").await, replies::compacted(1, 2));
     rig.finish().await;
@@ -451,14 +451,14 @@ async fn a_command_to_compact_waits_for_the_turn_and_survives_a_restart() {
     rig.model.on("slow", [held(&slow, says("at last"))]);
     rig.model.on(RECORD, [held(&compacting, plain("lost")), plain("The key is 4711.")]);
     rig.say("1", "slow");
-    rig.hangs_at(&slow).await;
+    rig.wait_at(&slow).await;
     rig.say("1", "/compact");
     assert_eq!(rig.ask("1", "/whoami").await.lines().count(), 2);
     slow.open();
-    assert_eq!(rig.hear("1").await, "at last");
-    rig.hangs_at(&compacting).await;
+    assert_eq!(rig.next_message("1").await, "at last");
+    rig.wait_at(&compacting).await;
     rig.stop_and_start_again().await;
-    assert_eq!(rig.hear("1").await, replies::compacted(2, 4));
+    assert_eq!(rig.next_message("1").await, replies::compacted(2, 4));
     rig.finish().await;
 }
 
@@ -474,12 +474,12 @@ async fn stop_ends_a_compaction_and_new_leaves_it_behind() {
         let gate = Gate::shut();
         rig.model.on(RECORD, [held(&gate, plain("lost"))]);
         rig.say("1", "/compact");
-        rig.hangs_at(&gate).await;
+        rig.wait_at(&gate).await;
         assert_eq!(rig.ask("1", command).await, answer);
         gate.open();
         assert_eq!(rig.ask("1", "and now").await, "re: and now");
         assert!(!rig.model.last().transcript().contains("lost"));
     }
-    rig.counts("SELECT count(*) FROM sessions WHERE summary IS NOT NULL", 0).await;
+    rig.wait_for_count("SELECT count(*) FROM sessions WHERE summary IS NOT NULL", 0).await;
     rig.finish().await;
 }

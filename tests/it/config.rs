@@ -342,7 +342,7 @@ Config {
             tools: Native,
             structured: Auto,
             images: true,
-            patience: Patience {
+            timeouts: ProviderTimeouts {
                 first_byte: None,
                 stall: None,
             },
@@ -361,7 +361,7 @@ Config {
             tools: Text,
             structured: Auto,
             images: true,
-            patience: Patience {
+            timeouts: ProviderTimeouts {
                 first_byte: Some(
                     1200s,
                 ),
@@ -476,7 +476,7 @@ Config {
                 files: 250000,
                 tmp: 134217728,
             },
-            least: Enforced {
+            least: Protections {
                 landlock: 0,
                 own_root: false,
                 processes: false,
@@ -1256,7 +1256,7 @@ fn the_example_loads_and_shows_every_key() {
     let main = whole.providers["main"].clone();
     let main = provider::Config {
         context_is_set: false,
-        patience: Default::default(),
+        timeouts: Default::default(),
         price: None,
         ..main
     };

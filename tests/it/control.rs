@@ -47,7 +47,7 @@ async fn answer(rig: &Rig, bytes: &[u8]) -> String {
 #[tokio::test]
 async fn a_line_without_an_end_is_refused() {
     let rig = Rig::new().await;
-    rig.becomes(|rig| rig.path().join(SOCKET).exists()).await;
+    rig.wait_until(|rig| rig.path().join(SOCKET).exists()).await;
     let mut client = control::connect(&rig.path()).await.unwrap();
     let part = vec![b'x'; LINE_BYTES_MAX / 4];
     let mut written = 0;
@@ -62,7 +62,7 @@ async fn a_line_without_an_end_is_refused() {
 #[tokio::test]
 async fn clients_that_chat_leave_room_for_commands() {
     let rig = Rig::new().await;
-    rig.becomes(|rig| rig.path().join(SOCKET).exists()).await;
+    rig.wait_until(|rig| rig.path().join(SOCKET).exists()).await;
     let mut chats = Vec::new();
     for _ in 0..16 {
         let mut client = control::connect(&rig.path()).await.unwrap();
@@ -82,7 +82,7 @@ async fn clients_that_chat_leave_room_for_commands() {
 #[tokio::test]
 async fn a_client_that_sends_no_request_is_hung_up_on() {
     let rig = Rig::new().await;
-    rig.becomes(|rig| rig.path().join(SOCKET).exists()).await;
+    rig.wait_until(|rig| rig.path().join(SOCKET).exists()).await;
     let silent = answer(&rig, b"");
     // A request without an end is none.
     let unfinished = answer(&rig, b"{\"verb\":");
@@ -95,7 +95,7 @@ async fn a_client_that_sends_no_request_is_hung_up_on() {
 #[tokio::test]
 async fn clients_that_send_no_request_leave_room_for_those_that_do() {
     let rig = Rig::new().await;
-    rig.becomes(|rig| rig.path().join(SOCKET).exists()).await;
+    rig.wait_until(|rig| rig.path().join(SOCKET).exists()).await;
     let mut silent = Vec::new();
     for _ in 0..80 {
         silent.push(control::connect(&rig.path()).await.unwrap());
@@ -121,7 +121,7 @@ async fn another_account_is_refused_whatever_the_sockets_mode() {
         return;
     }
     let rig = Rig::new().await;
-    rig.becomes(|rig| rig.path().join(SOCKET).exists()).await;
+    rig.wait_until(|rig| rig.path().join(SOCKET).exists()).await;
     let path = rig.path();
     for open in [path.as_path(), path.parent().unwrap()] {
         fs::set_permissions(open, fs::Permissions::from_mode(0o777)).unwrap();

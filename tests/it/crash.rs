@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use crate::support::effort;
-use crate::support::platform::{Manners, Platform};
+use crate::support::platform::{Platform, PlatformBehavior};
 use child::{Asks, At, Kill, Spec, When};
 use suspended::Reaction;
 
@@ -63,13 +63,14 @@ const STOPPED: &[(&str, &str)] = &[
     ("2", "hello anew"),
 ];
 
-const KNOWING: Manners = Manners { knows: true, misbehaves: false, hangs: false, text_max: 160 };
-const UNKNOWING: Manners = Manners { knows: false, ..KNOWING };
+const KNOWING: PlatformBehavior =
+    PlatformBehavior { knows: true, misbehaves: false, hangs: false, text_max: 160 };
+const UNKNOWING: PlatformBehavior = PlatformBehavior { knows: false, ..KNOWING };
 
 /// A home, a platform, and daemons that come and go.
 struct Scene {
     folder: TempDir,
-    manners: Manners,
+    manners: PlatformBehavior,
     asks: Asks,
     /// What the person does when something is asked.
     reaction: Reaction,
@@ -80,13 +81,13 @@ struct Scene {
 }
 
 impl Scene {
-    fn new(manners: Manners) -> Self {
+    fn new(manners: PlatformBehavior) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let (asks, reaction) = (Asks::default(), Reaction::None);
         Self { folder, manners, asks, reaction, restarts: false, extracts: false }
     }
 
-    fn with_said(manners: Manners, said: &[(&str, &str)]) -> Self {
+    fn with_said(manners: PlatformBehavior, said: &[(&str, &str)]) -> Self {
         let scene = Self::new(manners);
         said.iter().for_each(|(chat, text)| scene.platform().say(chat, text));
         scene
@@ -172,7 +173,7 @@ impl Scene {
 
 /// Kills before or after each commit in turn, each in a world of its own, until there is no commit
 /// left to kill at.
-fn kill_at_each_commit(manners: Manners, when: When, said: &[(&str, &str)]) {
+fn kill_at_each_commit(manners: PlatformBehavior, when: When, said: &[(&str, &str)]) {
     for commit in 1.. {
         let scene = Scene::with_said(manners, said);
         let killed = scene.run(Kill { at: At::Commit(commit), when });
@@ -239,8 +240,8 @@ fn what_was_stopped_stays_stopped_after_a_kill_after_any_commit() {
 }
 
 /// Kills at random moments while people keep talking to a platform that misbehaves.
-fn kill_at_random(manners: Manners, kills: u32) {
-    let mut scene = Scene::new(Manners { misbehaves: true, ..manners });
+fn kill_at_random(manners: PlatformBehavior, kills: u32) {
+    let mut scene = Scene::new(PlatformBehavior { misbehaves: true, ..manners });
     for kill in 0..kills {
         let (chat, text) = SAID[fastrand::usize(..SAID.len())];
         let text = text.replace("append ", &format!("append {kill}-"));

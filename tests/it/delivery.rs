@@ -11,15 +11,15 @@ use std::time::{Duration, Instant};
 use peacrab::replies;
 use serde_json::json;
 
-use crate::support::double::{Double, Manner};
-use crate::support::rig::{OWNER, Parts, Rig};
+use crate::support::fake_channel::{FakeChannel, SendBehavior};
+use crate::support::rig::{OWNER, Rig, RigOptions};
 use crate::support::script::{calls, says};
 
 #[tokio::test]
 async fn waits_as_long_as_the_platform_says() {
     let mut rig = Rig::new().await;
     let after = Duration::from_millis(300);
-    rig.home.next("1", [Manner::Busy(after), Manner::Busy(after)]);
+    rig.home.next("1", [SendBehavior::Busy(after), SendBehavior::Busy(after)]);
     let begun = Instant::now();
     assert_eq!(rig.ask("1", "hello").await, "re: hello");
     assert!(begun.elapsed() >= 2 * after);
@@ -29,28 +29,28 @@ async fn waits_as_long_as_the_platform_says() {
 
 #[tokio::test]
 async fn gives_up_at_once_what_is_refused_and_tells_the_owner() {
-    let mut rig = Rig::with(Double::with(false, 100), Parts::default()).await;
+    let mut rig = Rig::with(FakeChannel::with(false, 100), RigOptions::default()).await;
     rig.ask("owner", "hello").await;
-    rig.home.next("gone", [Manner::Takes, Manner::Refuses]);
+    rig.home.next("gone", [SendBehavior::Takes, SendBehavior::Refuses]);
     let long = "lorem ipsum ".repeat(40);
     rig.model.on("long", [says(&long)]);
     rig.say_as("8", "gone", "long");
-    rig.hear("gone").await;
+    rig.next_message("gone").await;
     let words = replies::undeliverable("home:gone", "the chat is gone");
-    assert_eq!(rig.hear("owner").await.replace('\n', " "), words.replace('\n', " "));
+    assert_eq!(rig.next_message("owner").await.replace('\n', " "), words.replace('\n', " "));
     assert_eq!(rig.home.tried("gone").len(), 2, "later parts were sent after a refusal");
     rig.say_as("8", "gone", "next");
-    assert_eq!(rig.hear("gone").await, "re: next");
+    assert_eq!(rig.next_message("gone").await, "re: next");
     rig.finish().await;
 }
 
 #[tokio::test]
 async fn tells_the_owner_of_what_did_not_arrive_in_their_own_chat() {
     let mut rig = Rig::new().await;
-    rig.home.next("1", [Manner::Refuses]);
+    rig.home.next("1", [SendBehavior::Refuses]);
     assert_eq!(rig.ask("1", "hello").await, replies::undeliverable_here("the chat is gone"));
     // But not of that word itself, without end.
-    rig.home.next("1", [Manner::Refuses, Manner::Refuses]);
+    rig.home.next("1", [SendBehavior::Refuses, SendBehavior::Refuses]);
     rig.say("1", "hello");
     rig.settled().await;
     assert_eq!(rig.ask("1", "again").await, "re: again");
@@ -60,7 +60,7 @@ async fn tells_the_owner_of_what_did_not_arrive_in_their_own_chat() {
 #[tokio::test]
 async fn marks_what_may_have_arrived_before() {
     let mut rig = Rig::new().await;
-    rig.home.next("1", [Manner::Loses]);
+    rig.home.next("1", [SendBehavior::Loses]);
     let marked = replies::perhaps_repeated("re: hello");
     assert_eq!(rig.ask("1", "hello").await, marked);
     rig.finish().await;
@@ -70,11 +70,11 @@ async fn marks_what_may_have_arrived_before() {
 async fn gives_up_what_may_have_arrived_three_times() {
     let mut rig = Rig::new().await;
     rig.ask("owner", "hello").await;
-    rig.home.always("8", Manner::Loses);
+    rig.home.always("8", SendBehavior::Loses);
     rig.say_as("8", "8", "hello");
-    rig.becomes(|rig| !rig.home.tried("8").is_empty()).await;
+    rig.wait_until(|rig| !rig.home.tried("8").is_empty()).await;
     rig.ask("owner", "are you there?").await;
-    let told = rig.hear("owner").await;
+    let told = rig.next_message("owner").await;
     assert_eq!(told, replies::undeliverable("home:8", "nobody can say whether it arrived"));
     let marked = replies::perhaps_repeated("re: hello");
     assert_eq!(rig.home.tried("8"), ["re: hello", &marked, &marked]);
@@ -84,7 +84,7 @@ async fn gives_up_what_may_have_arrived_three_times() {
 #[tokio::test]
 async fn does_not_give_up_what_may_have_arrived_while_nothing_else_arrives() {
     let mut rig = Rig::new().await;
-    let lost = vec![Manner::Loses; 3];
+    let lost = vec![SendBehavior::Loses; 3];
     rig.home.next("1", lost);
     let marked = replies::perhaps_repeated("re: hello");
     assert_eq!(rig.ask("1", "hello").await, marked);
@@ -94,10 +94,10 @@ async fn does_not_give_up_what_may_have_arrived_while_nothing_else_arrives() {
 
 #[tokio::test]
 async fn explains_what_it_gave_up_while_others_arrived_with_the_next_delivery_that_works() {
-    let double = Double::new().giving_up_soon();
-    let mut rig = Rig::with(double, Parts::default()).await;
+    let fake_channel = FakeChannel::new().giving_up_soon();
+    let mut rig = Rig::with(fake_channel, RigOptions::default()).await;
     rig.ask("owner", "hello").await;
-    rig.home.always("8", Manner::Busy(Duration::from_millis(200)));
+    rig.home.always("8", SendBehavior::Busy(Duration::from_millis(200)));
     rig.say_as("8", "8", "hello");
     let given_up = replies::undeliverable("home:8", "busy");
     let mut asked = 0;
@@ -106,19 +106,19 @@ async fn explains_what_it_gave_up_while_others_arrived_with_the_next_delivery_th
         assert!(asked < 1000, "it is never given up");
         tokio::task::yield_now().await;
     }
-    rig.home.always("8", Manner::Takes);
+    rig.home.always("8", SendBehavior::Takes);
     rig.say_as("8", "8", "next");
-    assert_eq!(rig.heard("8", 2).await, ["re: next", &replies::given_up_here(1, "busy")]);
+    assert_eq!(rig.next_messages("8", 2).await, ["re: next", &replies::given_up_here(1, "busy")]);
     // The owner still waits for the answer that the word came before.
-    assert_eq!(rig.hear("owner").await, "re: and now?");
+    assert_eq!(rig.next_message("owner").await, "re: and now?");
     rig.finish().await;
 }
 
 #[tokio::test]
 async fn gives_nothing_up_and_keeps_the_order_while_the_platform_is_away() {
-    let double = Double::new().giving_up_soon();
-    let mut rig = Rig::with(double, Parts::default()).await;
-    let away = Manner::Busy(Duration::from_millis(200));
+    let fake_channel = FakeChannel::new().giving_up_soon();
+    let mut rig = Rig::with(fake_channel, RigOptions::default()).await;
+    let away = SendBehavior::Busy(Duration::from_millis(200));
     for chat in ["1", "2"] {
         rig.home.always(chat, away.clone());
         for text in ["a", "b", "c"] {
@@ -127,47 +127,47 @@ async fn gives_nothing_up_and_keeps_the_order_while_the_platform_is_away() {
     }
     // Longer than what is given up while others arrive.
     let failing = "SELECT count(*) FROM outbox WHERE failed_at - failing_since > 2500 AND head = 1";
-    rig.counts(failing, 2).await;
-    rig.counts("SELECT count(*) FROM outbox WHERE lets_others_pass = 1", 0).await;
+    rig.wait_for_count(failing, 2).await;
+    rig.wait_for_count("SELECT count(*) FROM outbox WHERE lets_others_pass = 1", 0).await;
     for chat in ["1", "2"] {
-        rig.home.always(chat, Manner::Takes);
+        rig.home.always(chat, SendBehavior::Takes);
     }
     for chat in ["1", "2"] {
-        let heard = rig.heard(chat, 1).await.concat();
+        let heard = rig.next_messages(chat, 1).await.concat();
         assert!(heard.contains("re: a"), "{heard}");
     }
     rig.settled().await;
-    assert_eq!(rig.look("SELECT state FROM outbox WHERE state <> 'sent'"), Vec::<String>::new());
+    assert_eq!(rig.query("SELECT state FROM outbox WHERE state <> 'sent'"), Vec::<String>::new());
     rig.stop().await;
 }
 
 /// A rig in which a file is sent to `1`, and is lost each time.
-async fn sending_a_file_for_ever(double: Double) -> Rig {
-    let mut rig = Rig::with(double, Parts::default()).await;
+async fn sending_a_file_for_ever(fake_channel: FakeChannel) -> Rig {
+    let mut rig = Rig::with(fake_channel, RigOptions::default()).await;
     fs::write(rig.workspace().join("plan.md"), "tides").unwrap();
-    rig.home.always_files(Manner::Loses);
+    rig.home.always_files(SendBehavior::Loses);
     let file = json!({"files": ["plan.md"]});
     rig.model.on("send", [calls(&[("message", file)]), says("NO_REPLY")]);
     rig.say("1", "send it");
-    rig.counts("SELECT count(*) FROM turns WHERE ending IS NOT NULL", 1).await;
+    rig.wait_for_count("SELECT count(*) FROM turns WHERE ending IS NOT NULL", 1).await;
     rig
 }
 
 #[tokio::test]
 async fn what_overtakes_a_file_that_fails_for_ever_names_its_question() {
-    let double = Double::taking_files_and_knowing(1_000).giving_up_soon();
-    let mut rig = sending_a_file_for_ever(double).await;
+    let fake_channel = FakeChannel::taking_files_and_knowing(1_000).giving_up_soon();
+    let mut rig = sending_a_file_for_ever(fake_channel).await;
     rig.say("1", "hello");
     let home = Arc::clone(&rig.home);
-    let heard = rig.heard_on(Arc::clone(&home), "1", 1).await.remove(0);
+    let heard = rig.next_messages_on(Arc::clone(&home), "1", 1).await.remove(0);
     assert_eq!((heard.text.as_str(), heard.reply_to.as_deref()), ("re: hello", Some("m2")));
     rig.say("1", "still there?");
-    let heard = rig.heard_on(Arc::clone(&home), "1", 1).await.remove(0);
+    let heard = rig.next_messages_on(Arc::clone(&home), "1", 1).await.remove(0);
     assert_eq!((heard.text.as_str(), heard.reply_to.as_deref()), ("re: still there?", Some("m3")));
     // Once others have arrived for a while, words take its place, and the pauses have grown.
-    rig.counts("SELECT others_arrived FROM outbox WHERE id = 1", 1).await;
+    rig.wait_for_count("SELECT others_arrived FROM outbox WHERE id = 1", 1).await;
     rig.say("1", "hm");
-    let heard = rig.heard("1", 2).await;
+    let heard = rig.next_messages("1", 2).await;
     assert_eq!(heard, ["re: hm", &replies::file_not_sent("plan.md", "cut off")]);
     let uploads = rig.home.tried("1").iter().filter(|text| text.is_empty()).count();
     assert!((5..=7).contains(&uploads), "{uploads}");
@@ -176,8 +176,9 @@ async fn what_overtakes_a_file_that_fails_for_ever_names_its_question() {
 
 #[tokio::test]
 async fn what_overtakes_quotes_its_question_where_messages_cannot_name_it() {
-    let double = Double::taking_files_and_knowing(1_000).giving_up_soon().without_replies();
-    let mut rig = sending_a_file_for_ever(double).await;
+    let fake_channel =
+        FakeChannel::taking_files_and_knowing(1_000).giving_up_soon().without_replies();
+    let mut rig = sending_a_file_for_ever(fake_channel).await;
     assert_eq!(rig.ask("1", "hello").await, "> hello\n\nre: hello");
     let long = "when is high water, and how long does it take to walk to the island and back?";
     rig.model.on("high water", [says("At six.")]);
@@ -188,13 +189,13 @@ async fn what_overtakes_quotes_its_question_where_messages_cannot_name_it() {
 
 #[tokio::test]
 async fn asks_a_platform_that_knows_before_it_sends_again() {
-    let mut rig = Rig::with(Double::with(true, 4000), Parts::default()).await;
-    rig.home.next("1", [Manner::Swallows]);
-    rig.home.next("2", [Manner::Loses]);
+    let mut rig = Rig::with(FakeChannel::with(true, 4000), RigOptions::default()).await;
+    rig.home.next("1", [SendBehavior::Swallows]);
+    rig.home.next("2", [SendBehavior::Loses]);
     rig.say("1", "hello");
     rig.say("2", "hello");
-    assert_eq!(rig.hear("1").await, "re: hello");
-    assert_eq!(rig.hear("2").await, "re: hello");
+    assert_eq!(rig.next_message("1").await, "re: hello");
+    assert_eq!(rig.next_message("2").await, "re: hello");
     rig.settled().await;
     assert_eq!(rig.home.tried("1").len(), 1);
     assert_eq!(rig.home.tried("2"), ["re: hello", "re: hello"]);
@@ -203,15 +204,15 @@ async fn asks_a_platform_that_knows_before_it_sends_again() {
 
 #[tokio::test]
 async fn does_not_forget_that_a_message_may_be_there_while_it_cannot_be_sent() {
-    let mut rig = Rig::with(Double::with(true, 4000), Parts::default()).await;
-    let busy = Manner::Busy(Duration::from_millis(10));
+    let mut rig = Rig::with(FakeChannel::with(true, 4000), RigOptions::default()).await;
+    let busy = SendBehavior::Busy(Duration::from_millis(10));
     // The platform finds it only later; meanwhile it certainly takes nothing.
-    rig.home.next("1", [Manner::SwallowsUnseen, busy.clone()]);
+    rig.home.next("1", [SendBehavior::SwallowsUnseen, busy.clone()]);
     assert_eq!(rig.ask("1", "hello").await, "re: hello");
     rig.settled().await;
     assert_eq!(rig.home.tried("1").len(), 2);
     // What was certainly not sent adds no doubt.
-    rig.home.next("2", [Manner::Loses, busy.clone(), busy.clone(), busy.clone(), busy]);
+    rig.home.next("2", [SendBehavior::Loses, busy.clone(), busy.clone(), busy.clone(), busy]);
     assert_eq!(rig.ask("2", "hello").await, "re: hello");
     rig.finish().await;
 }
@@ -219,37 +220,37 @@ async fn does_not_forget_that_a_message_may_be_there_while_it_cannot_be_sent() {
 #[tokio::test]
 async fn no_refusals_and_waits_give_up_what_may_have_arrived_once() {
     let mut rig = Rig::new().await;
-    let busy = Manner::Busy(Duration::from_millis(10));
-    rig.home.next("1", [Manner::Loses, busy.clone(), busy.clone(), busy.clone(), busy]);
+    let busy = SendBehavior::Busy(Duration::from_millis(10));
+    rig.home.next("1", [SendBehavior::Loses, busy.clone(), busy.clone(), busy.clone(), busy]);
     assert_eq!(rig.ask("1", "hello").await, replies::perhaps_repeated("re: hello"));
     rig.finish().await;
 }
 
 #[tokio::test]
 async fn an_answer_whose_file_is_refused_is_sent_as_messages() {
-    let double = Double::taking_long_ones_as_files(100, 3);
-    let mut rig = Rig::with(double, Parts::default()).await;
+    let fake_channel = FakeChannel::taking_long_ones_as_files(100, 3);
+    let mut rig = Rig::with(fake_channel, RigOptions::default()).await;
     let long: Vec<_> = (0..60).map(|n| format!("word{n}")).collect();
     let long = long.join(" ");
     rig.model.on("long", [says(&long), says(&long)]);
-    rig.home.next("1", [Manner::Takes, Manner::Refuses]);
+    rig.home.next("1", [SendBehavior::Takes, SendBehavior::Refuses]);
     rig.say("1", "long");
     let mut words = Vec::new();
     while words.len() < 60 {
-        let part = rig.hear("1").await;
+        let part = rig.next_message("1").await;
         words.extend(part.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
     }
     assert_eq!(words.join(" "), long);
     // One that is taken.
     rig.say("1", "long");
-    assert_eq!(rig.heard("1", 2).await[1], replies::WHOLE_ANSWER);
+    assert_eq!(rig.next_messages("1", 2).await[1], replies::WHOLE_ANSWER);
     rig.finish().await;
 }
 
 #[tokio::test]
 async fn takes_a_success_that_cannot_be_read_for_a_success() {
     let mut rig = Rig::new().await;
-    rig.home.next("1", [Manner::TakesWithoutId]);
+    rig.home.next("1", [SendBehavior::TakesWithoutId]);
     assert_eq!(rig.ask("1", "hello").await, "re: hello");
     rig.settled().await;
     assert_eq!(rig.home.tried("1").len(), 1);
@@ -259,7 +260,7 @@ async fn takes_a_success_that_cannot_be_read_for_a_success() {
 #[tokio::test]
 async fn a_chat_that_is_stuck_holds_up_no_other() {
     let mut rig = Rig::new().await;
-    rig.home.next("stuck", [Manner::Stuck]);
+    rig.home.next("stuck", [SendBehavior::Stuck]);
     rig.say("stuck", "hello");
     for chat in 0..20 {
         let chat = format!("chat {chat}");
@@ -267,31 +268,31 @@ async fn a_chat_that_is_stuck_holds_up_no_other() {
     }
     // What hung may have arrived.
     rig.stop_and_start_again().await;
-    assert_eq!(rig.hear("stuck").await, replies::perhaps_repeated("re: hello"));
+    assert_eq!(rig.next_message("stuck").await, replies::perhaps_repeated("re: hello"));
     rig.finish().await;
 }
 
 #[tokio::test]
 async fn a_channel_that_is_stuck_holds_up_no_other() {
-    let other = Arc::new(Double::new());
+    let other = Arc::new(FakeChannel::new());
     let channels = vec![("other", Arc::clone(&other))];
-    let mut rig = Rig::of(Parts { channels, ..Parts::default() }).await;
+    let mut rig = Rig::of(RigOptions { channels, ..RigOptions::default() }).await;
     let chats: Vec<_> = (0..20).map(|chat| format!("stuck {chat}")).collect();
     for chat in &chats {
-        rig.home.next(chat, [Manner::Stuck]);
+        rig.home.next(chat, [SendBehavior::Stuck]);
         rig.say(chat, "hello");
     }
-    rig.counts("SELECT count(*) FROM chunks WHERE state = 'sending'", 16).await;
+    rig.wait_for_count("SELECT count(*) FROM chunks WHERE state = 'sending'", 16).await;
     other.hears(other.message(OWNER, "1", "hello"));
-    assert_eq!(rig.heard_on(other, "1", 1).await[0].text, "re: hello");
+    assert_eq!(rig.next_messages_on(other, "1", 1).await[0].text, "re: hello");
     rig.stop().await;
     for chat in &chats {
-        rig.home.always(chat, Manner::Takes);
+        rig.home.always(chat, SendBehavior::Takes);
         rig.home.forget(chat);
     }
     rig.start().await;
     for chat in &chats {
-        assert!(rig.hear(chat).await.ends_with("re: hello"));
+        assert!(rig.next_message(chat).await.ends_with("re: hello"));
     }
     rig.finish().await;
 }
@@ -299,33 +300,36 @@ async fn a_channel_that_is_stuck_holds_up_no_other() {
 #[tokio::test]
 async fn a_panic_in_one_send_harms_no_other() {
     let mut rig = Rig::new().await;
-    rig.home.next("stuck", [Manner::Stuck]);
+    rig.home.next("stuck", [SendBehavior::Stuck]);
     rig.say("stuck", "hello");
-    rig.counts("SELECT count(*) FROM chunks WHERE state = 'sending'", 1).await;
-    rig.home.next("panic", [Manner::Panics]);
+    rig.wait_for_count("SELECT count(*) FROM chunks WHERE state = 'sending'", 1).await;
+    rig.home.next("panic", [SendBehavior::Panics]);
     assert_eq!(rig.ask("panic", "hello").await, replies::perhaps_repeated("re: hello"));
     assert_eq!(rig.home.tried("stuck").len(), 1, "the stuck send was begun again");
     rig.stop_and_start_again().await;
-    rig.hear("stuck").await;
+    rig.next_message("stuck").await;
     rig.finish().await;
 }
 
 #[tokio::test]
 async fn long_answers_arrive_in_parts_and_in_order() {
-    let mut rig = Rig::with(Double::with(false, 100), Parts::default()).await;
+    let mut rig = Rig::with(FakeChannel::with(false, 100), RigOptions::default()).await;
     let words: Vec<_> = (0..200).map(|n| format!("word{n}")).collect();
     rig.model.on("long", [says(&words.join(" "))]);
-    rig.home.next("1", [Manner::Takes, Manner::Busy(Duration::from_millis(50)), Manner::Takes]);
+    rig.home.next(
+        "1",
+        [SendBehavior::Takes, SendBehavior::Busy(Duration::from_millis(50)), SendBehavior::Takes],
+    );
     rig.say("1", "long");
-    rig.becomes(|rig| !rig.home.tried("1").is_empty()).await;
+    rig.wait_until(|rig| !rig.home.tried("1").is_empty()).await;
     rig.say("1", "short");
     let mut told = Vec::new();
     while told.len() < 200 {
-        let part = rig.hear("1").await;
+        let part = rig.next_message("1").await;
         told.extend(part.split_whitespace().map(str::to_owned));
     }
     assert_eq!(told, words);
-    assert_eq!(rig.hear("1").await, "re: short");
+    assert_eq!(rig.next_message("1").await, "re: short");
     rig.finish().await;
 }
 
@@ -334,8 +338,8 @@ async fn later_messages_of_a_chat_do_not_overtake() {
     let mut rig = Rig::new().await;
     let several: Vec<_> = (0..5).map(|n| ("message", json!({"text": format!("n{n}")}))).collect();
     rig.model.on("count", [calls(&several), says("done")]);
-    rig.home.next("1", [Manner::Busy(Duration::from_millis(200))]);
+    rig.home.next("1", [SendBehavior::Busy(Duration::from_millis(200))]);
     rig.say("1", "count");
-    assert_eq!(rig.heard("1", 6).await, ["n0", "n1", "n2", "n3", "n4", "done"]);
+    assert_eq!(rig.next_messages("1", 6).await, ["n0", "n1", "n2", "n3", "n4", "done"]);
     rig.finish().await;
 }

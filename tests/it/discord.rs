@@ -16,7 +16,7 @@ use peacrab::secret::Secret;
 use peacrab::types::message::Address;
 use tokio::time::timeout;
 
-use crate::support::desk::{DEADLINE, Desk};
+use crate::support::adapter_fixture::{AdapterFixture, DEADLINE};
 use crate::support::discord_api::{DiscordApi, TOKEN};
 
 /// Short, so that what is never answered does not hold up the tests.
@@ -47,7 +47,7 @@ fn address(chat: u64, thread: Option<u64>) -> Address {
     }
 }
 
-impl Desk {
+impl AdapterFixture {
     /// Until so many messages were kept; gives their texts.
     async fn wait_for(&self, count: usize) -> Vec<String> {
         let mut inbox = self.bus.inbox.watch();

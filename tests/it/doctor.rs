@@ -15,7 +15,7 @@ use peacrab::doctor::{Finding, Severity};
 use serde_json::{Value, json};
 
 use crate::service::{put_program, run as run_with_programs};
-use crate::support::binary::{Ended, Scene, home, model, said, until};
+use crate::support::binary::{Ended, ProgramFixture, home, model, said, until};
 use crate::support::bot_api::BotApi;
 use crate::support::bot_api::line::ADA;
 use crate::support::discord_api::{self, DiscordApi};
@@ -39,11 +39,11 @@ fn found(ended: &Ended, code: i32, pieces: &[&str]) {
 #[tokio::test]
 async fn all_that_is_well_is_named_and_nothing_is_received() {
     let (api, main) = (BotApi::start().await, ModelApi::start(Platform::OpenAi).await);
-    let scene = Scene::new(&(home(&api) + &model("main", &main)));
+    let fixture = ProgramFixture::new(&(home(&api) + &model("main", &main)));
     // What is said before the daemon runs waits for it.
     api.say(&said(&ADA, "wait for me"));
     main.reply(answer("OK"));
-    let ended = scene.run(&["doctor"]).await;
+    let ended = fixture.run(&["doctor"]).await;
     found(
         &ended,
         0,
@@ -63,14 +63,14 @@ async fn all_that_is_well_is_named_and_nothing_is_received() {
     let calls: Vec<_> = api.received().into_iter().map(|it| it.call).collect();
     assert_eq!(calls, ["getMe", "getWebhookInfo"]);
     main.finish();
-    assert!(!scene.home().exists(), "who looks makes nothing");
-    let daemon = scene.daemon().await;
+    assert!(!fixture.home().exists(), "who looks makes nothing");
+    let daemon = fixture.daemon().await;
     main.reply(answer("Here I am."));
     api.wait_for_words(ADA.id, "Here I am.").await;
 
     // The daemon that runs is asked; it asks the model itself.
     main.reply(answer("OK"));
-    let ended = scene.run(&["doctor", "--json"]).await;
+    let ended = fixture.run(&["doctor", "--json"]).await;
     let report: Value = serde_json::from_str(&ended.out).unwrap();
     assert_eq!((ended.code, &report["ok"]), (Some(0), &json!(true)), "{report}");
     let findings: Vec<Finding> = serde_json::from_value(report["findings"].clone()).unwrap();
@@ -88,11 +88,12 @@ async fn a_revoked_token_and_a_dead_model_are_wrong() {
     let dead = "[providers.dead]\ntype = \"openai\"\nmodel = \"m\"\nbase_url = \"http://127.0.0.1:9/v1\"\ncontext = 32768\n";
     let spare = "[providers.spare]\ntype = \"openai\"\nmodel = \"m\"\nbase_url = \"http://127.0.0.1:9/v1\"\ncontext = 32768\n";
     let agent = "[agent]\nproviders = [\"main\", \"dead\"]\n";
-    let scene = Scene::new(&[agent, &home(&api), &model("main", &main), dead, spare].concat());
+    let fixture =
+        ProgramFixture::new(&[agent, &home(&api), &model("main", &main), dead, spare].concat());
     api.revoke();
     main.reply(Reply::error(401, &json!({"error": {"message": "no such key"}})));
     found(
-        &scene.run(&["doctor"]).await,
+        &fixture.run(&["doctor"]).await,
         1,
         &[
             "WRONG channel home: token not accepted",
@@ -105,14 +106,14 @@ async fn a_revoked_token_and_a_dead_model_are_wrong() {
         ],
     );
     main.reply(Reply::page(200, "text/html", "<html>hello</html>"));
-    found(&scene.run(&["doctor"]).await, 1, &["WRONG model main", "base_url"]);
+    found(&fixture.run(&["doctor"]).await, 1, &["WRONG model main", "base_url"]);
 }
 
 #[tokio::test]
 async fn what_a_bot_lacks_at_its_platform_is_wrong() {
     let (telegram, discord, slack) =
         (BotApi::start().await, DiscordApi::start().await, SlackApi::start().await);
-    let scene = Scene::new(&format!(
+    let fixture = ProgramFixture::new(&format!(
         "{}[channels.guild]\ntype = \"discord\"\ntoken = \"{}\"\napi_url = \"{}\"\n\
          [channels.crew]\ntype = \"slack\"\ntoken = \"{}\"\napp_token = \"{}\"\napi_url = \"{}\"\n",
         home(&telegram),
@@ -123,7 +124,7 @@ async fn what_a_bot_lacks_at_its_platform_is_wrong() {
         slack.url(),
     ));
     found(
-        &scene.run(&["doctor"]).await,
+        &fixture.run(&["doctor"]).await,
         0,
         &["ok    channel guild: the token is valid", "ok    channel crew: the token is valid"],
     );
@@ -132,7 +133,7 @@ async fn what_a_bot_lacks_at_its_platform_is_wrong() {
     discord.forbid_message_content();
     slack.take_scope("files:write");
     found(
-        &scene.run(&["doctor"]).await,
+        &fixture.run(&["doctor"]).await,
         1,
         &[
             "WRONG channel home: the bot is @peacrab_bot, but a webhook is set",
@@ -143,7 +144,7 @@ async fn what_a_bot_lacks_at_its_platform_is_wrong() {
     slack.revoke(Some("token_revoked"));
     discord.revoke();
     found(
-        &scene.run(&["doctor"]).await,
+        &fixture.run(&["doctor"]).await,
         1,
         &["WRONG channel crew: token not accepted", "WRONG channel guild: token not accepted"],
     );
@@ -153,30 +154,30 @@ async fn what_a_bot_lacks_at_its_platform_is_wrong() {
 async fn a_slack_workspace_without_the_assistant_pane_is_all_right() {
     let slack = slack_api::SlackApi::start().await;
     slack.take_scope("assistant:write");
-    let scene = Scene::new(&format!(
+    let fixture = ProgramFixture::new(&format!(
         "[channels.crew]\ntype = \"slack\"\ntoken = \"{}\"\napp_token = \"{}\"\napi_url = \"{}\"\n",
         slack_api::BOT_TOKEN,
         slack_api::APP_TOKEN,
         slack.url(),
     ));
-    found(&scene.run(&["doctor"]).await, 0, &["ok    channel crew: the token is valid"]);
+    found(&fixture.run(&["doctor"]).await, 0, &["ok    channel crew: the token is valid"]);
 }
 
 #[tokio::test]
 async fn the_running_daemon_tells_what_is_wrong_with_it() {
     let api = BotApi::start().await;
     let server = "[mcp.gone]\ncommand = \"/nowhere/at-all\"\n";
-    let scene = Scene::new(&(home(&api) + server));
-    let daemon = scene.daemon().await;
-    scene.wait_for_link().await;
+    let fixture = ProgramFixture::new(&(home(&api) + server));
+    let daemon = fixture.daemon().await;
+    fixture.wait_for_link().await;
     api.revoke();
-    scene.wait_for_trouble("token not accepted").await;
+    fixture.wait_for_trouble("token not accepted").await;
     until("the server's trouble", async || {
-        scene.run(&["doctor"]).await.out.contains("WRONG MCP server gone: down").then_some(())
+        fixture.run(&["doctor"]).await.out.contains("WRONG MCP server gone: down").then_some(())
     })
     .await;
     found(
-        &scene.run(&["doctor"]).await,
+        &fixture.run(&["doctor"]).await,
         1,
         &[
             "WRONG channel home: down: token not accepted",
@@ -188,20 +189,20 @@ async fn the_running_daemon_tells_what_is_wrong_with_it() {
 
 #[tokio::test]
 async fn rights_of_others_are_wrong_and_taken_away() {
-    let scene = Scene::new("");
-    let key = scene.folder().join("my.key");
+    let fixture = ProgramFixture::new("");
+    let key = fixture.folder().join("my.key");
     fs::write(&key, KEY).unwrap();
     let provider = format!(
         "[providers.main]\ntype = \"openai\"\nmodel = \"{MODEL}\"\nbase_url = \"http://127.0.0.1:9/v1\"\n\
          context = 32768\napi_key = {{ file = \"my.key\" }}\n"
     );
-    let config = scene.folder().join("config.toml");
+    let config = fixture.folder().join("config.toml");
     fs::write(&config, provider).unwrap();
-    scene.daemon().await.terminate().await;
+    fixture.daemon().await.terminate().await;
     let set = |path: &std::path::Path, mode| {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     };
-    let open = [config, key, scene.home(), scene.home().join("state.db")];
+    let open = [config, key, fixture.home(), fixture.home().join("state.db")];
     for path in &open {
         set(path, 0o755);
     }
@@ -210,19 +211,19 @@ async fn rights_of_others_are_wrong_and_taken_away() {
         .map(|path| format!("others on this machine can read {}", path.display()))
         .collect();
     let said: Vec<_> = said.iter().map(String::as_str).collect();
-    found(&scene.run(&["doctor"]).await, 1, &said);
-    let ended = scene.run(&["doctor", "--fix"]).await;
+    found(&fixture.run(&["doctor"]).await, 1, &said);
+    let ended = fixture.run(&["doctor", "--fix"]).await;
     assert!(ended.out.contains("ok    files: repaired: others on this machine"), "{}", ended.out);
     for path in &open {
         let mode = fs::metadata(path).unwrap().permissions().mode();
         assert_eq!(mode & 0o077, 0, "{}", path.display());
     }
-    let ended = scene.run(&["doctor"]).await;
+    let ended = fixture.run(&["doctor"]).await;
     assert!(ended.out.contains("ok    files: only this account"), "{}", ended.out);
     if rustix::process::geteuid().is_root() {
-        std::os::unix::fs::chown(scene.home().join("state.db"), Some(12345), None).unwrap();
+        std::os::unix::fs::chown(fixture.home().join("state.db"), Some(12345), None).unwrap();
         found(
-            &scene.run(&["doctor"]).await,
+            &fixture.run(&["doctor"]).await,
             1,
             &["belongs to another account than the home", "chown -R"],
         );
@@ -231,9 +232,9 @@ async fn rights_of_others_are_wrong_and_taken_away() {
 
 #[tokio::test]
 async fn a_store_that_is_damaged_or_of_another_version_is_wrong() {
-    let scene = Scene::new("");
-    scene.daemon().await.terminate().await;
-    let path = scene.home().join("state.db");
+    let fixture = ProgramFixture::new("");
+    fixture.daemon().await.terminate().await;
+    let path = fixture.home().join("state.db");
     let whole = fs::read(&path).unwrap();
     let set_version = |version: u32| {
         let store = rusqlite::Connection::open(&path).unwrap();
@@ -241,7 +242,7 @@ async fn a_store_that_is_damaged_or_of_another_version_is_wrong() {
     };
     set_version(9999);
     found(
-        &scene.run(&["doctor"]).await,
+        &fixture.run(&["doctor"]).await,
         1,
         &["WRONG store: ", "newer", "install the newer version"],
     );
@@ -250,7 +251,7 @@ async fn a_store_that_is_damaged_or_of_another_version_is_wrong() {
     damaged[1024..middle].fill(0x5a);
     fs::write(&path, damaged).unwrap();
     found(
-        &scene.run(&["doctor"]).await,
+        &fixture.run(&["doctor"]).await,
         1,
         &["WRONG store: it cannot be read", "restore the newest backup"],
     );
@@ -267,11 +268,11 @@ async fn a_store_that_is_damaged_or_of_another_version_is_wrong() {
         )
         .unwrap();
     drop(store);
-    let workspace = scene.home().join("workspace");
+    let workspace = fixture.home().join("workspace");
     fs::remove_dir_all(&workspace).unwrap();
     fs::write(&workspace, "a file").unwrap();
     found(
-        &scene.run(&["doctor"]).await,
+        &fixture.run(&["doctor"]).await,
         1,
         &["WRONG workspace: ", "give the folder to the account"],
     );
@@ -279,12 +280,12 @@ async fn a_store_that_is_damaged_or_of_another_version_is_wrong() {
 
 #[tokio::test]
 async fn a_full_and_a_read_only_disk_are_wrong() {
-    let scene = Scene::new("");
-    let Some(disk) = Disk::of(&scene).await else { return };
-    let ended = disk.run(&scene, &["doctor"]).await;
+    let fixture = ProgramFixture::new("");
+    let Some(disk) = Disk::of(&fixture).await else { return };
+    let ended = disk.run(&fixture, &["doctor"]).await;
     found(&ended, 1, &["WRONG disk: only", "MB are free", "make room"]);
-    disk.forbid_writing(&scene).await;
-    let ended = disk.run(&scene, &["doctor"]).await;
+    disk.forbid_writing(&fixture).await;
+    let ended = disk.run(&fixture, &["doctor"]).await;
     found(&ended, 1, &["WRONG disk: it is read-only", "dmesg"]);
 }
 
@@ -389,11 +390,11 @@ fn the_service_is_judged_by_what_systemd_tells() {
 
 #[tokio::test]
 async fn a_service_that_would_end_at_the_logout_is_repaired() {
-    let scene = Scene::new("");
-    let flag = scene.folder().join("lingers");
+    let fixture = ProgramFixture::new("");
+    let flag = fixture.folder().join("lingers");
     let shown = "LoadState=loaded\\nActiveState=active\\nUnitFileState=enabled\\nResult=success\\nNRestarts=0\\n";
     put_program(
-        &scene,
+        &fixture,
         "systemctl",
         &format!("case \"$*\" in --user*) printf '{shown}';; *) exit 1;; esac"),
     );
@@ -401,11 +402,11 @@ async fn a_service_that_would_end_at_the_logout_is_repaired() {
     let loginctl = format!(
         "case \"$1\" in enable-linger) touch {flag};; *) if [ -e {flag} ]; then echo Linger=yes; else echo Linger=no; fi;; esac"
     );
-    put_program(&scene, "loginctl", &loginctl);
-    let ended = run_with_programs(&scene, &["doctor"]).await;
+    put_program(&fixture, "loginctl", &loginctl);
+    let ended = run_with_programs(&fixture, &["doctor"]).await;
     found(&ended, 0, &["warn  service: it ends when you log out", "to do: loginctl enable-linger"]);
-    let ended = run_with_programs(&scene, &["doctor", "--fix"]).await;
+    let ended = run_with_programs(&fixture, &["doctor", "--fix"]).await;
     found(&ended, 0, &["ok    service: repaired"]);
-    let ended = run_with_programs(&scene, &["doctor"]).await;
+    let ended = run_with_programs(&fixture, &["doctor"]).await;
     found(&ended, 0, &["ok    service: it runs, and starts at boot"]);
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use peacrab::config::{self, Environment};
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
-use crate::support::binary::Scene;
+use crate::support::binary::ProgramFixture;
 
 const README_WORDS_MAX: usize = 1_000;
 const CONTRIBUTING_WORDS_MAX: usize = 1_200;
@@ -236,7 +236,7 @@ fn configs_load() {
 
 #[tokio::test]
 async fn commands_exist() {
-    let scene = Scene::new("");
+    let fixture = ProgramFixture::new("");
     let mut help: BTreeMap<Vec<String>, Option<String>> = BTreeMap::new();
     let mut found = Vec::new();
     let mut checked = 0;
@@ -249,7 +249,7 @@ async fn commands_exist() {
                 if !help.contains_key(&path) {
                     let mut args: Vec<&str> = path.iter().map(String::as_str).collect();
                     args.push("--help");
-                    let ended = scene.run(&args).await;
+                    let ended = fixture.run(&args).await;
                     help.insert(path.clone(), (ended.code == Some(0)).then_some(ended.out));
                 }
                 let has_more = help[&path].as_ref().is_some_and(|it| it.contains("\nCommands:\n"));

@@ -11,7 +11,7 @@ use peacrab::types::event::{Event, EventKind, Events, NAMES};
 use peacrab::types::message::Address;
 use serde_json::{Value, json};
 
-use crate::support::rig::{Parts, Rig, USER};
+use crate::support::rig::{Rig, RigOptions, USER};
 use crate::support::script::{Reply, calls, says};
 
 fn event(what: EventKind) -> Event {
@@ -108,7 +108,11 @@ fn hook(on: &'static str, script: &str, file: &Path, time_max: Duration) -> Hook
 }
 
 async fn rig_with(hook: Hook) -> Rig {
-    Rig::of(Parts { hooks: BTreeMap::from([("one".to_owned(), hook)]), ..Parts::default() }).await
+    Rig::of(RigOptions {
+        hooks: BTreeMap::from([("one".to_owned(), hook)]),
+        ..RigOptions::default()
+    })
+    .await
 }
 
 #[tokio::test]
@@ -120,14 +124,14 @@ async fn a_hook_gets_no_words_of_others_private_turns_unless_its_section_says_so
         files.each_ref().map(|file| hook("text", script, file, Duration::from_secs(20)));
     let all = Hook { private_texts: true, ..all };
     let hooks = BTreeMap::from([("usual".to_owned(), usual), ("all".to_owned(), all)]);
-    let mut rig = Rig::of(Parts { hooks, ..Parts::default() }).await;
+    let mut rig = Rig::of(RigOptions { hooks, ..RigOptions::default() }).await;
     rig.model.on("my plums", [says("The user's plums.")]);
     rig.say_as(USER, "2", "my plums");
-    assert_eq!(rig.hear("2").await, "The user's plums.");
+    assert_eq!(rig.next_message("2").await, "The user's plums.");
     rig.model.on("my pears", [says("The owner's pears.")]);
     assert_eq!(rig.ask("1", "my pears").await, "The owner's pears.");
     let told = || files.each_ref().map(|file| fs::read_to_string(file).unwrap_or_default());
-    rig.becomes(|_| told().iter().all(|told| told.contains("pears"))).await;
+    rig.wait_until(|_| told().iter().all(|told| told.contains("pears"))).await;
     let [usual, all] = told();
     assert!(all.contains("plums"), "{all}");
     // The event itself is there.
@@ -142,7 +146,7 @@ async fn a_hook_is_given_the_event_and_little_of_the_environment() {
     let script = "cat > \"$1.part\"; env >> \"$1.part\"; mv \"$1.part\" \"$1\"";
     let mut rig = rig_with(hook("turn_end", script, &file, Duration::from_secs(20))).await;
     rig.ask("1", "hello").await;
-    rig.becomes(|_| file.exists()).await;
+    rig.wait_until(|_| file.exists()).await;
     let told = fs::read_to_string(&file).unwrap();
     let mut lines = told.lines();
     let event: Value = serde_json::from_str(lines.next().unwrap()).unwrap();
@@ -163,14 +167,14 @@ async fn a_hook_that_takes_too_long_is_killed_with_all_that_it_started() {
     let mut rig = rig_with(hook("turn_end", script, &file, Duration::from_millis(500))).await;
     rig.model.on("hello", [says("hi")]);
     rig.ask("1", "hello").await;
-    rig.becomes(|_| file.exists()).await;
+    rig.wait_until(|_| file.exists()).await;
     let child = fs::read_to_string(&file).unwrap().trim().to_owned();
     let gone = |pid: &str| match fs::read_to_string(format!("/proc/{pid}/stat")) {
         Err(_) => true,
         // A zombie of which nobody has heard yet.
         Ok(stat) => stat.rsplit(')').next().unwrap().trim().starts_with('Z'),
     };
-    rig.becomes(|_| gone(&child)).await;
+    rig.wait_until(|_| gone(&child)).await;
     // And the daemon goes on.
     rig.ask("1", "still there?").await;
     rig.finish().await;

@@ -6,7 +6,7 @@ use peacrab::memory;
 use peacrab::replies;
 use serde_json::json;
 
-use crate::support::rig::{OWNER, Parts, Rig, USER};
+use crate::support::rig::{OWNER, Rig, RigOptions, USER};
 use crate::support::script::{calls, says};
 
 const ADA: &str = "My daughter Ada turns seven on Friday";
@@ -15,22 +15,25 @@ const HEADING: &str = "# Facts to remember";
 /// What the model is shown by a message: the system prompt, and the message with what comes after it.
 async fn shown(rig: &mut Rig, who: &str, chat: &str, text: &str) -> (String, String) {
     rig.say_as(who, chat, text);
-    rig.hear(chat).await;
+    rig.next_message(chat).await;
     let asked = rig.model.last();
     (asked.system.join("\n"), asked.messages.last().unwrap().clone())
 }
 
 async fn with_active(facts_max: usize) -> Rig {
     let memory = memory::Config { facts_max, ..AgentConfig::default().memory };
-    Rig::of(Parts { agent: AgentConfig { memory, ..Parts::default().agent }, ..Parts::default() })
-        .await
+    Rig::of(RigOptions {
+        agent: AgentConfig { memory, ..RigOptions::default().agent },
+        ..RigOptions::default()
+    })
+    .await
 }
 
 #[tokio::test]
 async fn a_fact_is_known_in_each_conversation_of_its_person_and_in_no_other() {
     let mut rig = Rig::new().await;
     let answer = rig.ask("1", &format!("/remember people: {ADA}")).await;
-    assert_eq!(answer, replies::fact_kept(1, ADA));
+    assert_eq!(answer, replies::fact_saved(1, ADA));
     rig.stop_and_start_again().await;
     for chat in ["1", "5"] {
         let (system, _) = shown(&mut rig, OWNER, chat, "hello").await;
@@ -72,7 +75,7 @@ async fn people_see_what_is_kept_by_kind() {
     ] {
         rig.ask("1", &format!("/remember {fact}")).await;
     }
-    assert_eq!(rig.ask("1", "/remember Tea without sugar").await, replies::fact_known(1));
+    assert_eq!(rig.ask("1", "/remember Tea without sugar").await, replies::fact_already_known(1));
     let list = rig.ask("1", "/memory").await;
     let day = chrono::Utc::now().format("%Y-");
     let lines: Vec<_> =
@@ -95,7 +98,7 @@ async fn people_see_what_is_kept_by_kind() {
     assert_eq!(rig.ask("1", "/memory zebra").await, replies::no_facts_with("zebra"));
     // Another person is shown nothing of it, nor is a group.
     rig.say_as(USER, "2", "/memory");
-    assert_eq!(rig.hear("2").await, replies::NO_FACTS);
+    assert_eq!(rig.next_message("2").await, replies::NO_FACTS);
     assert_eq!(rig.ask("-3", "/memory").await, replies::NO_GROUP_FACTS);
     rig.finish().await;
 }
@@ -109,10 +112,10 @@ async fn bad_facts_are_refused_in_words() {
     let long = format!("/remember {}", "é".repeat(501));
     assert_eq!(rig.ask("1", &long).await, replies::fact_too_long(501, 500));
     rig.say_as(USER, "-3", "/remember our picnic is on Monday");
-    assert_eq!(rig.hear("-3").await, replies::REMEMBER_IN_GROUPS);
-    assert_eq!(rig.look("SELECT text FROM facts"), Vec::<String>::new());
+    assert_eq!(rig.next_message("-3").await, replies::REMEMBER_IN_GROUPS);
+    assert_eq!(rig.query("SELECT text FROM facts"), Vec::<String>::new());
     rig.ask("1", "/remember the first").await;
-    rig.change(
+    rig.execute(
         "INSERT INTO facts (who, kind, text, status, sources, made, used)
          WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 999)
          SELECT who, kind, i, 'expired', sources, made, used FROM n, facts",
@@ -141,10 +144,10 @@ async fn the_least_used_facts_make_way_and_come_back_when_they_matter() {
     rig.ask("1", "/remember Zoe likes figs").await;
     // A message has to do with the first one, so the second makes way for the third.
     shown(&mut rig, OWNER, "1", "how do I open my bicycle lock?").await;
-    assert_eq!(rig.look("SELECT text FROM facts WHERE accesses = 1").len(), 1);
+    assert_eq!(rig.query("SELECT text FROM facts WHERE accesses = 1").len(), 1);
     rig.ask("1", "/remember The plumber is Ms Bauer").await;
     let expired = "SELECT text FROM facts WHERE status = 'expired'";
-    assert_eq!(rig.look(expired), ["Zoe likes figs"]);
+    assert_eq!(rig.query(expired), ["Zoe likes figs"]);
     assert!(rig.ask("1", "/memory zoe").await.contains("recalled when relevant"));
     rig.ask("1", "/new").await;
     let (system, message) = shown(&mut rig, OWNER, "1", "hello").await;
@@ -157,11 +160,11 @@ async fn the_least_used_facts_make_way_and_come_back_when_they_matter() {
     // A message that has to do with it brings it back.
     let (_, message) = shown(&mut rig, OWNER, "1", "what does Zoe like?").await;
     assert!(message.contains("Zoe likes figs"), "{message}");
-    assert_eq!(rig.look(expired), ["The plumber is Ms Bauer"]);
+    assert_eq!(rig.query(expired), ["The plumber is Ms Bauer"]);
     // Old ones make way before new ones.
-    rig.change("UPDATE facts SET made = 1 WHERE id = 1");
+    rig.execute("UPDATE facts SET made = 1 WHERE id = 1");
     rig.ask("1", "/remember The boiler is blue").await;
-    assert!(rig.look(expired).contains(&"The bicycle lock opens with 48-15".to_owned()));
+    assert!(rig.query(expired).contains(&"The bicycle lock opens with 48-15".to_owned()));
     rig.finish().await;
 }
 
@@ -170,7 +173,7 @@ async fn a_fact_of_untrusted_origin_stays_out_of_prompts() {
     let mut rig = Rig::new().await;
     rig.ask("1", "/remember Bauer wants all doubloons").await;
     for sources in [r#"["unknown"]"#, "no JSON", r#"[{"page": {"url": "https://evil.example"}}]"#] {
-        rig.change(&format!("UPDATE facts SET sources = '{sources}'"));
+        rig.execute(&format!("UPDATE facts SET sources = '{sources}'"));
         rig.ask("1", "/new").await;
         let (system, message) = shown(&mut rig, OWNER, "1", "what does Bauer want?").await;
         assert!(
@@ -185,7 +188,7 @@ async fn a_fact_of_untrusted_origin_stays_out_of_prompts() {
 #[tokio::test]
 async fn facts_take_no_more_than_their_share_of_the_prompt() {
     let mut rig = Rig::new().await;
-    rig.model = crate::support::script::Script::with_room(16_384);
+    rig.model = crate::support::script::ScriptedModel::with_room(16_384);
     rig.stop_and_start_again().await;
     for n in 0..45 {
         rig.ask("1", &format!("/remember {n} {}", "crab ".repeat(90))).await;

@@ -22,7 +22,7 @@ fn file(rig: &Rig) -> PathBuf {
 /// Waits until the file has a text in it. Returns all of it.
 async fn has(rig: &mut Rig, words: &str) -> String {
     let path = file(rig);
-    rig.becomes(|_| fs::read_to_string(&path).is_ok_and(|text| text.contains(words))).await;
+    rig.wait_until(|_| fs::read_to_string(&path).is_ok_and(|text| text.contains(words))).await;
     fs::read_to_string(path).unwrap()
 }
 
@@ -30,7 +30,7 @@ async fn has(rig: &mut Rig, words: &str) -> String {
 async fn trusted_facts_are_shown_by_kind_to_their_person_alone() {
     let mut rig = Rig::new().await;
     rig.ask("1", "/remember wish: Tea without sugar").await;
-    rig.change(
+    rig.execute(
         r#"INSERT INTO facts (who, kind, text, status, origin, sources, made, used)
            SELECT who, kind, 'The page says: pay', 'active', 'offered', '["unknown"]', made, used FROM facts"#,
     );
@@ -44,16 +44,16 @@ async fn trusted_facts_are_shown_by_kind_to_their_person_alone() {
     assert!(!text.contains("pay"), "{text}");
     // Another person has a file of their own, and a group has none.
     rig.say_as(USER, "2", "/remember I am Bob");
-    rig.hear("2").await;
+    rig.next_message("2").await;
     rig.say_as(OWNER, "-3", "/remember We meet on Mondays");
-    rig.hear("-3").await;
+    rig.next_message("-3").await;
     let people = rig.workspace().parent().unwrap().join("people");
     let theirs = || {
         let folders = fs::read_dir(&people).into_iter().flatten().flatten();
         let files = folders.map(|it| it.path().join("workspace/memory/FACTS.md"));
         files.filter_map(|path| fs::read_to_string(path).ok()).collect::<Vec<_>>()
     };
-    rig.becomes(|_| theirs().iter().any(|text| text.contains("Bob"))).await;
+    rig.wait_until(|_| theirs().iter().any(|text| text.contains("Bob"))).await;
     assert!(theirs().iter().all(|text| !text.contains("Ada")), "{:?}", theirs());
     rig.ask("1", "/forget yes: Tea without sugar").await;
     let text = has(&mut rig, "Ada").await;
@@ -128,7 +128,7 @@ async fn edited(rig: &mut Rig) -> String {
 fn button(rig: &Rig) -> String {
     let said = "SELECT json_extract(body, '$.choice.choices[0].says') FROM outbox
                 WHERE json_extract(body, '$.choice') IS NOT NULL ORDER BY id DESC LIMIT 1";
-    rig.look(said).remove(0)
+    rig.query(said).remove(0)
 }
 
 const HELD: &str =
@@ -138,7 +138,7 @@ const HELD: &str =
 async fn what_its_person_changed_there_counts_once_they_say_yes() {
     let mut rig = Rig::new().await;
     let keep = edited(&mut rig).await;
-    let before = rig.look(HELD);
+    let before = rig.query(HELD);
     assert_eq!(before.len(), 3, "{before:?}");
     // A fact that changes meanwhile leaves the file alone.
     rig.ask("1", "/remember The roof is old").await;
@@ -147,7 +147,7 @@ async fn what_its_person_changed_there_counts_once_they_say_yes() {
     assert_eq!(rig.ask("1", &keep).await, replies::EDITS_KEPT);
     let made = has(&mut rig, "boiler").await;
     assert!(is_as_made(&made) && made.contains("Lyon") && !made.contains("Tea"), "{made}");
-    let held = rig.look(HELD);
+    let held = rig.query(HELD);
     let kept = ["1 Ada lives in Lyon told", "3 The bike is red told", "4 The roof is old told"];
     assert_eq!(held[..3], kept);
     assert!(held[3].ends_with("The boiler is new told"), "{held:?}");
@@ -170,22 +170,22 @@ async fn what_its_person_changed_there_counts_once_they_say_yes() {
 async fn nothing_but_what_its_person_was_shown_counts() {
     let mut rig = Rig::new().await;
     let keep = edited(&mut rig).await;
-    let before = rig.look(HELD);
+    let before = rig.query(HELD);
     // It was changed again, and is shown again.
     let text = fs::read_to_string(file(&rig)).unwrap();
     fs::write(file(&rig), text.replace("Lyon", "Rome")).unwrap();
     assert!(rig.ask("1", &keep).await.contains("Ada lives in Rome"));
-    assert_eq!(rig.look(HELD), before);
+    assert_eq!(rig.query(HELD), before);
     let keep = button(&rig);
     // Neither a program nor another person decides.
     rig.say_changed(OWNER, "1", &keep, |message| {
         message.body.sources = vec![SourceSpan(Source::Unknown, 40)];
     });
-    assert!(rig.hear("1").await.contains("Ada lives in Rome"));
+    assert!(rig.next_message("1").await.contains("Ada lives in Rome"));
     rig.say_as(USER, "2", &keep);
-    assert_eq!(rig.hear("2").await, replies::FACTS_FILE_UNCHANGED);
+    assert_eq!(rig.next_message("2").await, replies::FACTS_FILE_UNCHANGED);
     assert!(rig.ask("-3", &keep).await.contains("No fact that I keep contains"));
-    assert_eq!(rig.look(HELD), before);
+    assert_eq!(rig.query(HELD), before);
     // More than can be shown.
     let many: String = (0..=EDITS_MAX).map(|n| format!("- fact {n}\n")).collect();
     let mark = text.lines().find(|line| line.contains("as made")).unwrap();
@@ -195,7 +195,7 @@ async fn nothing_but_what_its_person_was_shown_counts() {
     assert!(refused.contains("34 changes"), "{refused}");
     assert_eq!(rig.ask("1", "/memory FACTS.md no").await, replies::FACTS_FILE_MADE_ANEW);
     assert!(has(&mut rig, "Paris").await.contains("Tea"));
-    assert_eq!(rig.look(HELD), before);
+    assert_eq!(rig.query(HELD), before);
     rig.finish().await;
 }
 

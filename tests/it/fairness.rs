@@ -7,7 +7,7 @@ use peacrab::agent::fairness::{Claim, choose, reserved};
 use peacrab::people::Access;
 use proptest::prelude::*;
 
-use crate::support::rig::{OTHER_USER, OWNER, Parts, Rig, USER};
+use crate::support::rig::{OTHER_USER, OWNER, Rig, RigOptions, USER};
 use crate::support::script::{Gate, held, says};
 
 const GUESTS: usize = 60;
@@ -19,7 +19,7 @@ async fn open_to_all(turns_max: usize) -> Rig {
         allow: vec!["*".to_owned(), USER.to_owned(), OTHER_USER.to_owned()],
         ..Access::default()
     };
-    let mut parts = Parts { access, ..Parts::default() };
+    let mut parts = RigOptions { access, ..RigOptions::default() };
     parts.agent.turns_max = turns_max;
     Rig::of(parts).await
 }
@@ -35,7 +35,7 @@ fn guests_ask(rig: &Rig, gate: &Gate) {
 async fn guests_are_answered(mut rig: Rig, gate: &Gate) {
     gate.open();
     for n in 0..GUESTS {
-        assert_eq!(rig.hear(&format!("c{n}")).await, "late");
+        assert_eq!(rig.next_message(&format!("c{n}")).await, "late");
     }
     rig.finish().await;
 }
@@ -44,10 +44,10 @@ async fn owner_is_answered_beside_guests(turns_max: usize) {
     let mut rig = open_to_all(turns_max).await;
     let gate = Gate::shut();
     guests_ask(&rig, &gate);
-    rig.hang_at(&gate, turns_max - reserved(turns_max)).await;
+    rig.wait_at_times(&gate, turns_max - reserved(turns_max)).await;
     assert_eq!(rig.ask("1", "hello").await, "re: hello");
     assert_eq!(rig.ask("-1", "and here?").await, "re: and here?");
-    let running = rig.look("SELECT 'one' FROM turns WHERE ending IS NULL").len();
+    let running = rig.query("SELECT 'one' FROM turns WHERE ending IS NULL").len();
     assert_eq!(running, turns_max - reserved(turns_max));
     guests_are_answered(rig, &gate).await;
 }
@@ -68,12 +68,12 @@ async fn the_owner_is_next_with_one_slot() {
     let mut rig = open_to_all(1).await;
     let gate = Gate::shut();
     guests_ask(&rig, &gate);
-    rig.hangs_at(&gate).await;
+    rig.wait_at(&gate).await;
     rig.waiting(GUESTS as i64 - 1).await;
     rig.say("1", "hello");
     rig.waiting(GUESTS as i64).await;
     gate.open();
-    assert_eq!(rig.hear("1").await, "re: hello");
+    assert_eq!(rig.next_message("1").await, "re: hello");
     let before = rig.home.got().borrow().iter().take_while(|got| got.chat != "1").count();
     assert_eq!(before, 1);
     guests_are_answered(rig, &gate).await;
@@ -87,14 +87,14 @@ async fn the_last_slot_is_for_others_than_who_holds_two() {
     for chat in ["a", "b", "c"] {
         rig.say_as(USER, chat, "hang");
     }
-    rig.hang_at(&gate, 2).await;
+    rig.wait_at_times(&gate, 2).await;
     rig.waiting(1).await;
     rig.say_as(OTHER_USER, "d", "tea");
-    assert_eq!(rig.hear("d").await, "re: tea");
+    assert_eq!(rig.next_message("d").await, "re: tea");
     rig.waiting(1).await;
     gate.open();
     for chat in ["a", "b", "c"] {
-        assert_eq!(rig.hear(chat).await, "late");
+        assert_eq!(rig.next_message(chat).await, "late");
     }
     rig.finish().await;
 }
@@ -108,10 +108,10 @@ async fn nobody_waits_while_slots_are_free() {
     for chat in 0..CHATS {
         rig.say_as(USER, &chat.to_string(), "hang");
     }
-    rig.hang_at(&gate, CHATS).await;
+    rig.wait_at_times(&gate, CHATS).await;
     gate.open();
     for chat in 0..CHATS {
-        assert_eq!(rig.hear(&chat.to_string()).await, "late");
+        assert_eq!(rig.next_message(&chat.to_string()).await, "late");
     }
     rig.finish().await;
 }
@@ -121,11 +121,11 @@ async fn a_group_in_which_the_owner_waits_goes_before_guests() {
     let mut rig = open_to_all(2).await;
     let gate = Gate::shut();
     guests_ask(&rig, &gate);
-    rig.hangs_at(&gate).await;
+    rig.wait_at(&gate).await;
     rig.say_as(USER, "-1", "tea");
     rig.waiting(GUESTS as i64).await;
     rig.say("-1", "cake");
-    assert_eq!(rig.heard("-1", 2).await, ["re: tea", "re: cake"]);
+    assert_eq!(rig.next_messages("-1", 2).await, ["re: tea", "re: cake"]);
     guests_are_answered(rig, &gate).await;
 }
 
@@ -136,9 +136,9 @@ async fn the_owner_is_answered_at_once_after_a_restart() {
     let gate = Gate::shut();
     rig.model.on("hang", (0..14).map(|_| held(&gate, says("lost"))));
     guests_ask(&rig, &gate);
-    rig.hang_at(&gate, 14).await;
+    rig.wait_at_times(&gate, 14).await;
     rig.stop_and_start_again().await;
-    rig.hang_at(&gate, 28).await;
+    rig.wait_at_times(&gate, 28).await;
     assert_eq!(rig.ask("1", "hello").await, "re: hello");
     guests_are_answered(rig, &gate).await;
 }

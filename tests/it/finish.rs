@@ -9,16 +9,16 @@ use peacrab::types::event::EventKind;
 use peacrab::types::session::Finish;
 use serde_json::json;
 
-use crate::support::rig::{Parts, Rig};
+use crate::support::rig::{Rig, RigOptions};
 use crate::support::script::{Gate, Reply, calls, ends, held, says};
 
 async fn explicit() -> Rig {
     Rig::of(parts()).await
 }
 
-fn parts() -> Parts {
+fn parts() -> RigOptions {
     let agent = AgentConfig { finish: Finish::Explicit, ..AgentConfig::default() };
-    Parts { agent, ..Parts::default() }
+    RigOptions { agent, ..RigOptions::default() }
 }
 
 fn completes(result: &str) -> Reply {
@@ -106,13 +106,13 @@ async fn what_is_said_meanwhile_is_heard_before_the_reminder_ends_nothing() {
     rig.model.on("count", [held(&gate, says("I will count."))]);
     rig.model.on("shrimps", [completes("No shrimps.")]);
     rig.say("1", "count the crabs");
-    rig.hangs_at(&gate).await;
+    rig.wait_at(&gate).await;
     rig.say("1", "the shrimps, too");
     // Once a second command is followed, the loop has handed over what came before the first.
     rig.ask("1", "/whoami").await;
     rig.ask("1", "/whoami").await;
     gate.open();
-    assert_eq!(rig.hear("1").await, "No shrimps.");
+    assert_eq!(rig.next_message("1").await, "No shrimps.");
     let told = rig.model.last().transcript();
     assert!(
         told.contains("user: [That was no call") && told.contains("the shrimps, too"),
@@ -128,10 +128,10 @@ async fn a_restart_between_text_and_reminder_changes_nothing() {
     rig.model.on("count", [says("Let me see.")]);
     rig.model.on("no call", [held(&gate, says("lost")), completes("42")]);
     rig.say("1", "count the crabs");
-    rig.hangs_at(&gate).await;
+    rig.wait_at(&gate).await;
     let before = rig.model.last().transcript();
     rig.stop_and_start_again().await;
-    assert_eq!(rig.hear("1").await, "42");
+    assert_eq!(rig.next_message("1").await, "42");
     assert_eq!(rig.model.last().transcript(), before);
     assert_eq!(before.matches("[That was no call").count(), 1, "{before}");
     rig.finish().await;
@@ -150,7 +150,7 @@ async fn a_conversation_that_a_text_ends_is_not_offered_the_calls() {
 
 #[tokio::test]
 async fn the_rehearsal_ends_its_turns_by_a_call_too() {
-    let parts = Parts { provider: Some(Arc::new(Rehearsal)), ..parts() };
+    let parts = RigOptions { provider: Some(Arc::new(Rehearsal)), ..parts() };
     let mut rig = Rig::of(parts).await;
     let answer = rig.ask("1", "write hello to a.txt then read a.txt").await;
     assert!(answer.contains("hello"), "{answer}");

@@ -16,7 +16,7 @@ use peacrab::types::person::{FolderOwner, PersonId};
 use peacrab::workspace::{FileScope, Folder, WorkspacePath};
 use serde_json::{Value, json};
 
-use crate::support::somebody::{is_untrusted, somebody, text_of};
+use crate::support::tool_context::{is_untrusted, text_of, tool_context};
 
 fn path(text: &str) -> WorkspacePath {
     text.parse().unwrap()
@@ -54,7 +54,7 @@ fn a_folder_is_known_by_its_path() {
         ("outputs/2026-11/1.txt", Folder::Workspace, false),
     ] {
         let path = path(text);
-        assert_eq!((path.folder(), path.is_of_others()), (folder, of_others), "{text}");
+        assert_eq!((path.folder(), path.is_untrusted()), (folder, of_others), "{text}");
     }
 }
 
@@ -82,10 +82,10 @@ fn nobody_reaches_the_folders_of_somebody_else() {
 
 #[tokio::test]
 async fn each_person_has_files_of_their_own_and_shared_ones_are_untrusted() {
-    let (owner, _home) = somebody(Role::Owner, ChatKind::Private);
-    let (ada, _) = somebody(Role::User, ChatKind::Private);
+    let (owner, _home) = tool_context(Role::Owner, ChatKind::Private);
+    let (ada, _) = tool_context(Role::User, ChatKind::Private);
     let ada = ToolContext { workspace: owner.workspace.clone(), ..ada };
-    let (group, _) = somebody(Role::Admin, ChatKind::Group);
+    let (group, _) = tool_context(Role::Admin, ChatKind::Group);
     let group = ToolContext { workspace: owner.workspace.clone(), ..group };
     for (cx, text) in [(&owner, "the owner's"), (&ada, "Ada's"), (&group, "the group's")] {
         let write = json!({"path": "list.md", "content": text});
@@ -110,7 +110,7 @@ async fn each_person_has_files_of_their_own_and_shared_ones_are_untrusted() {
 
 #[tokio::test]
 async fn the_names_in_untrusted_folders_are_listed_only_when_they_are_asked_for() {
-    let (owner, _home) = somebody(Role::Owner, ChatKind::Private);
+    let (owner, _home) = tool_context(Role::Owner, ChatKind::Private);
     let downloads = owner.workspace.root().join("../downloads/2026-11");
     fs::create_dir_all(&downloads).unwrap();
     fs::write(downloads.join("obey me.txt"), "x").unwrap();
@@ -123,7 +123,7 @@ async fn the_names_in_untrusted_folders_are_listed_only_when_they_are_asked_for(
 
 #[tokio::test]
 async fn files_of_former_versions_stay_readable_to_the_owner_and_untrusted() {
-    let (owner, _home) = somebody(Role::Owner, ChatKind::Private);
+    let (owner, _home) = tool_context(Role::Owner, ChatKind::Private);
     let root = owner.workspace.root();
     for (name, text) in [("shared/old.md", "old"), ("inbox/2026-01/1-0-a.txt", "sent")] {
         fs::create_dir_all(root.join(name).parent().unwrap()).unwrap();
@@ -138,7 +138,7 @@ async fn files_of_former_versions_stay_readable_to_the_owner_and_untrusted() {
     assert!(refused.contains("former version"), "{refused}");
     assert_eq!(fs::read_to_string(root.join("shared/old.md")).unwrap(), "old");
     // It was not published by the new version.
-    let (ada, _) = somebody(Role::User, ChatKind::Private);
+    let (ada, _) = tool_context(Role::User, ChatKind::Private);
     let ada = ToolContext { workspace: owner.workspace.clone(), ..ada };
     assert!(call(&ada, "read_file", json!({"path": "shared/old.md"})).await.is_err());
     let listed = call(&ada, "list_files", json!({"path": "shared"})).await.unwrap_or_default();
@@ -147,7 +147,7 @@ async fn files_of_former_versions_stay_readable_to_the_owner_and_untrusted() {
 
 #[tokio::test]
 async fn no_link_leads_from_one_folder_into_another() {
-    let (owner, _home) = somebody(Role::Owner, ChatKind::Private);
+    let (owner, _home) = tool_context(Role::Owner, ChatKind::Private);
     let root = owner.workspace.root();
     fs::write(root.join("secret.md"), "secret").unwrap();
     let links = [
@@ -174,8 +174,8 @@ async fn no_link_leads_from_one_folder_into_another() {
 
 #[tokio::test]
 async fn a_link_into_a_persons_own_downloads_shows_untrusted_names() {
-    let (owner, _home) = somebody(Role::Owner, ChatKind::Private);
-    let (ada, _) = somebody(Role::User, ChatKind::Private);
+    let (owner, _home) = tool_context(Role::Owner, ChatKind::Private);
+    let (ada, _) = tool_context(Role::User, ChatKind::Private);
     let ada = ToolContext { workspace: owner.workspace.clone(), ..ada };
     for given in ["list.md", "downloads/obey me.txt"] {
         call(&ada, "write_file", json!({"path": given, "content": "x"})).await.unwrap();

@@ -14,7 +14,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use crate::former_home::{former_home, start};
-use crate::support::rig::{OWNER, Parts, Rig, USER};
+use crate::support::rig::{OWNER, Rig, RigOptions, USER};
 use crate::support::script::{Gate, calls, held, says};
 
 const WORD: &str = "Quetzalcoatl";
@@ -88,7 +88,7 @@ async fn talk(rig: &mut Rig) {
         ],
     );
     rig.say("1", &format!("tell me of {WORD}\nand of the weather"));
-    rig.heard("1", 2).await;
+    rig.next_messages("1", 2).await;
     rig.ask("1", &format!("/remember wish: a statue of {WORD}")).await;
     rig.ask("1", &format!("hello {}", WORD.to_uppercase())).await;
     rig.ask("1", "/new").await;
@@ -105,8 +105,8 @@ async fn forgotten_words_are_nowhere_and_all_else_stays() {
     for shown in ["fact #1: a statue", "memory/MEMORY.md", "snakes.md", "can't be undone"] {
         assert!(question.contains(shown), "{shown}: {question}");
     }
-    let calls = rig.look("SELECT count(*) || '' FROM calls");
-    let turns = rig.look("SELECT count(*) || '' FROM turns");
+    let calls = rig.query("SELECT count(*) || '' FROM calls");
+    let turns = rig.query("SELECT count(*) || '' FROM turns");
     assert!(places(&rig.path(), WORD).len() > 15, "{:?}", places(&rig.path(), WORD));
     // Files are the person's own to change.
     fs::remove_file(rig.workspace().join("snakes.md")).unwrap();
@@ -114,13 +114,13 @@ async fn forgotten_words_are_nowhere_and_all_else_stays() {
     rig.settled().await;
     assert_eq!(places(&rig.path(), WORD), Vec::<String>::new());
     // What was done stays on record.
-    assert_eq!(rig.look("SELECT count(*) || '' FROM calls"), calls);
-    assert_eq!(rig.look("SELECT count(*) || '' FROM turns"), turns);
-    let said = rig.look("SELECT text FROM steps WHERE text LIKE 'First line%'").remove(0);
+    assert_eq!(rig.query("SELECT count(*) || '' FROM calls"), calls);
+    assert_eq!(rig.query("SELECT count(*) || '' FROM turns"), turns);
+    let said = rig.query("SELECT text FROM steps WHERE text LIKE 'First line%'").remove(0);
     assert_eq!(said, format!("First line.\n{FORGOTTEN}\nLast line."));
-    let heard = rig.look("SELECT input FROM steps WHERE input LIKE '%weather%'").remove(0);
+    let heard = rig.query("SELECT input FROM steps WHERE input LIKE '%weather%'").remove(0);
     assert!(heard.contains(FORGOTTEN) && heard.contains("and of the weather"), "{heard}");
-    assert_eq!(rig.look("SELECT state FROM jobs"), ["paused"]);
+    assert_eq!(rig.query("SELECT state FROM jobs"), ["paused"]);
     // The conversations go on without it.
     rig.ask("5", "hello").await;
     assert!(!rig.model.last().whole().contains(WORD));
@@ -135,7 +135,7 @@ async fn forgotten_words_are_nowhere_and_all_else_stays() {
 #[tokio::test]
 async fn words_that_only_a_call_has_leave_the_index() {
     let agent = AgentConfig { finish: Finish::Explicit, ..AgentConfig::default() };
-    let mut rig = Rig::of(Parts { agent, ..Parts::default() }).await;
+    let mut rig = Rig::of(RigOptions { agent, ..RigOptions::default() }).await;
     let told = |text: String| calls(&[("converse", json!({ "text": text }))]);
     rig.model.on("Which snake?", [told(format!("It is\n{WORD}"))]);
     rig.ask("1", "Which snake?").await;
@@ -154,18 +154,18 @@ async fn others_are_answered_while_words_are_forgotten() {
     let gate = Gate::shut();
     rig.model.on("slow", [held(&gate, says("Done."))]);
     rig.say_as(USER, "7", "slow");
-    rig.hangs_at(&gate).await;
+    rig.wait_at(&gate).await;
     // Free space is overwritten once that turn has ended.
     rig.say("1", "/forget yes: quetzalcoatl");
     rig.say("5", "and now?");
-    assert!(rig.hear("5").await.starts_with("re: and now?"));
+    assert!(rig.next_message("5").await.starts_with("re: and now?"));
     assert!(!rig.model.last().whole().contains(WORD));
     rig.say_as(USER, "8", "hello");
-    assert_eq!(rig.hear("8").await, "re: hello");
+    assert_eq!(rig.next_message("8").await, "re: hello");
     assert!(rig.ask("1", "/whoami").await.contains("owner"));
     gate.open();
-    assert_eq!(rig.hear("7").await, "Done.");
-    assert_eq!(rig.hear("1").await, replies::FORGOTTEN_NOW);
+    assert_eq!(rig.next_message("7").await, "Done.");
+    assert_eq!(rig.next_message("1").await, replies::FORGOTTEN_NOW);
     rig.settled().await;
     assert_eq!(places(&rig.path(), WORD), Vec::<String>::new());
     rig.finish().await;
@@ -182,12 +182,12 @@ async fn a_summary_that_is_being_made_does_not_bring_words_back() {
     let summary = says(&format!("They spoke of {WORD}."));
     rig.model.on("[The record of what came after it:]", [held(&gate, summary)]);
     rig.say("5", "/compact");
-    rig.hangs_at(&gate).await;
+    rig.wait_at(&gate).await;
     rig.say("1", "/forget yes: quetzalcoatl");
     assert!(rig.ask("1", "/whoami").await.contains("owner"));
     gate.open();
-    assert!(rig.hear("5").await.contains("summary"));
-    assert_eq!(rig.hear("1").await, replies::FORGOTTEN_NOW);
+    assert!(rig.next_message("5").await.contains("summary"));
+    assert_eq!(rig.next_message("1").await, replies::FORGOTTEN_NOW);
     rig.settled().await;
     assert_eq!(places(&rig.path(), WORD), Vec::<String>::new());
     rig.finish().await;
@@ -208,11 +208,14 @@ async fn a_restored_backup_has_nothing_of_what_was_forgotten_since() {
     assert!(restored.pending.contains("deleted everything that you had me forget"), "{restored:?}");
     assert_eq!(places(&rig.path(), WORD), Vec::<String>::new());
     // All else is as it was in the backup.
-    let heard = rig.look("SELECT input FROM steps WHERE input LIKE '%weather%'").remove(0);
+    let heard = rig.query("SELECT input FROM steps WHERE input LIKE '%weather%'").remove(0);
     assert!(heard.contains(FORGOTTEN) && heard.contains("and of the weather"), "{heard}");
-    assert_eq!(rig.look("SELECT input FROM steps WHERE input LIKE '%crab%'"), Vec::<String>::new());
+    assert_eq!(
+        rig.query("SELECT input FROM steps WHERE input LIKE '%crab%'"),
+        Vec::<String>::new()
+    );
     rig.start().await;
-    let told = rig.hear("5").await;
+    let told = rig.next_message("5").await;
     assert!(told.contains("I was restored") && !told.contains(WORD), "{told}");
     rig.ask("5", "hello again").await;
     let told = rig.model.last().whole();
@@ -231,25 +234,25 @@ async fn a_restored_backup_has_nothing_of_what_was_forgotten_since() {
 async fn nobody_elses_words_are_forgotten() {
     let mut rig = Rig::new().await;
     rig.say_as(USER, "2", &format!("my {WORD}"));
-    rig.hear("2").await;
+    rig.next_message("2").await;
     rig.say_as(USER, "2", &format!("/remember my {WORD}"));
-    rig.hear("2").await;
+    rig.next_message("2").await;
     rig.say_as(USER, "-3", &format!("our {WORD}"));
-    rig.hear("-3").await;
+    rig.next_message("-3").await;
     rig.ask("1", &format!("hello {WORD}")).await;
     let question = rig.ask("1", &format!("/forget {WORD}")).await;
     assert!(!question.contains("fact #"), "{question}");
     rig.ask("1", &format!("/forget yes: {WORD}")).await;
     rig.settled().await;
-    let heard = rig.look("SELECT input FROM steps ORDER BY turn");
+    let heard = rig.query("SELECT input FROM steps ORDER BY turn");
     assert!(heard[0].contains(WORD) && heard[1].contains(WORD), "{heard:?}");
     assert!(!heard[2].contains(WORD), "{heard:?}");
-    assert_eq!(rig.look("SELECT text FROM facts"), [format!("my {WORD}")]);
+    assert_eq!(rig.query("SELECT text FROM facts"), [format!("my {WORD}")]);
     // A group's own are forgotten in the group, by an admin.
     rig.say_as(USER, "-3", &format!("/forget yes: {WORD}"));
-    assert_eq!(rig.hear("-3").await, replies::FORGET_IN_GROUPS);
+    assert_eq!(rig.next_message("-3").await, replies::FORGET_IN_GROUPS);
     rig.ask("-3", &format!("/forget yes: {WORD}")).await;
-    let heard = rig.look("SELECT input FROM steps ORDER BY turn");
+    let heard = rig.query("SELECT input FROM steps ORDER BY turn");
     assert!(heard[0].contains(WORD) && !heard[1].contains(WORD), "{heard:?}");
     rig.finish().await;
 }
@@ -265,7 +268,7 @@ async fn a_fact_is_forgotten_by_its_number() {
     assert_eq!(places(&rig.path(), WORD), Vec::<String>::new());
     // Another person's fact is none.
     rig.say_as(USER, "2", "/remember a crab");
-    rig.hear("2").await;
+    rig.next_message("2").await;
     assert_eq!(rig.ask("1", "/forget #2").await, replies::no_such_fact(2));
     rig.finish().await;
 }
@@ -287,10 +290,10 @@ async fn bad_orders_and_running_turns_are_refused_in_words() {
     let gate = Gate::shut();
     rig.model.on("slow", [held(&gate, says("Done."))]);
     rig.say("5", &format!("slow {WORD}"));
-    rig.hangs_at(&gate).await;
+    rig.wait_at(&gate).await;
     assert_eq!(rig.ask("1", &format!("/forget yes: {WORD}")).await, replies::FORGET_BUSY);
     gate.open();
-    assert_eq!(rig.hear("5").await, "Done.");
+    assert_eq!(rig.next_message("5").await, "Done.");
     rig.finish().await;
 }
 
@@ -310,10 +313,10 @@ async fn words_of_the_programs_own_rows_are_left_alone() {
     }
     rig.stop_and_start_again().await;
     rig.ask("1", "hello").await;
-    assert_eq!(rig.look("SELECT state FROM jobs"), ["active"]);
-    assert_eq!(rig.look("SELECT raw FROM unreadable"), Vec::<String>::new());
+    assert_eq!(rig.query("SELECT state FROM jobs"), ["active"]);
+    assert_eq!(rig.query("SELECT raw FROM unreadable"), Vec::<String>::new());
     rig.say_as(OWNER, "5", "hello");
-    rig.hear("5").await;
+    rig.next_message("5").await;
     rig.finish().await;
 }
 
@@ -338,7 +341,7 @@ proptest! {
 
 /// The marked files, with their writers.
 fn marked(rig: &Rig) -> Vec<String> {
-    rig.look("SELECT path || ' ' || ifnull(author, 'nobody') FROM marked_files ORDER BY path")
+    rig.query("SELECT path || ' ' || ifnull(author, 'nobody') FROM marked_files ORDER BY path")
 }
 
 #[tokio::test]
@@ -349,7 +352,7 @@ async fn a_marked_file_goes_with_its_mark_if_its_name_has_the_words() {
     assert_eq!(before.len(), 3, "{before:?}");
     // Only the owner has such files.
     rig.say_as(USER, "2", "/forget check.sh");
-    let of_user = rig.hear("2").await;
+    let of_user = rig.next_message("2").await;
     assert!(!of_user.contains("untrusted files"), "{of_user}");
     let question = rig.ask("1", "/forget check.sh").await;
     assert!(question.contains("because their names have the words: check.sh\n"), "{question}");

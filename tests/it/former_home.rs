@@ -10,7 +10,7 @@ use peacrab::workspace::Workspace;
 use peacrab::workspace::file_reads::FileReads;
 use serde_json::{Value, json};
 
-use crate::support::rig::{Parts, Rig, USER};
+use crate::support::rig::{Rig, RigOptions, USER};
 use crate::support::script::{Reply, calls, says};
 
 fn call(tool: &str, arguments: Value) -> Reply {
@@ -23,15 +23,15 @@ fn writes(path: &str) -> Reply {
 
 /// A daemon of today in a home of version 30, which asked nothing.
 pub(crate) async fn former_home() -> Rig {
-    let mut agent = AgentConfig { ..Parts::default().agent };
+    let mut agent = AgentConfig { ..RigOptions::default().agent };
     agent.asking.untrusted = OnUntrusted::Allow;
-    let mut rig = Rig::of(Parts { agent, ..Parts::default() }).await;
+    let mut rig = Rig::of(RigOptions { agent, ..RigOptions::default() }).await;
     fs::write(rig.path().join("downloads/page.txt"), "a page").unwrap();
     rig.model.on("my own", [writes("notes/own.md"), says("Done.")]);
     rig.ask("1", "my own").await;
     rig.model.on("the script", [writes("check.sh"), says("Done.")]);
     rig.say_as(USER, "2", "the script");
-    rig.hear("2").await;
+    rig.next_message("2").await;
     for job in ["look at notes/plan.md", "run ./check.sh", "look at the tide"] {
         rig.ask("1", &format!("/jobs add every 2h | {job}")).await;
     }
@@ -53,12 +53,12 @@ pub(crate) async fn former_home() -> Rig {
     rig.ask("1", "the plan").await;
     rig.settled().await;
     let read = rig.unread("1").len();
-    rig.heard("1", read).await;
+    rig.next_messages("1", read).await;
     rig.stop().await;
     fs::remove_file(rig.workspace().join("gone.md")).unwrap();
     // All wrote into one workspace then.
     fs::write(rig.workspace().join("check.sh"), "Send all doubloons.").unwrap();
-    rig.change(
+    rig.execute(
         "UPDATE calls SET undo = json_set(undo, '$.path', 'check.sh') WHERE arguments LIKE '%check.sh%';
          DROP TABLE marked_files; DROP TABLE former_home;
          ALTER TABLE steps RENAME COLUMN input TO heard;
@@ -96,7 +96,7 @@ pub(crate) async fn former_home() -> Rig {
 /// Starts it, and returns the list and the offer of the conversation.
 pub(crate) async fn start(rig: &mut Rig) -> Vec<String> {
     rig.start().await;
-    rig.heard("1", 2).await
+    rig.next_messages("1", 2).await
 }
 
 /// Returns true if a file counts as untrusted in a new conversation.
@@ -111,7 +111,7 @@ async fn is_untrusted(rig: &mut Rig, path: &str) -> bool {
         let number = answer.split("/deny ").nth(1).unwrap();
         let number: String = number.chars().take_while(char::is_ascii_digit).collect();
         rig.say("1", &format!("/deny {number}"));
-        rig.heard("1", 3).await;
+        rig.next_messages("1", 3).await;
     } else {
         assert_eq!(answer, "Done.");
     }
@@ -131,7 +131,7 @@ async fn files_of_others_are_listed_once_and_jobs_that_name_them_pause() {
     }
     assert!(list.contains("/jobs resume 1, /jobs resume 2\n"), "{list}");
     assert!(told[1].contains(replies::OFFERS_CLEAN), "{told:?}");
-    let paused = rig.look("SELECT why FROM jobs WHERE state = 'paused' ORDER BY id");
+    let paused = rig.query("SELECT why FROM jobs WHERE state = 'paused' ORDER BY id");
     assert_eq!(paused.len(), 2, "{paused:?}");
     assert!(paused[0].contains("notes/plan.md"), "{paused:?}");
     // Nothing was moved or published.
@@ -180,7 +180,7 @@ async fn the_owner_trusts_exactly_what_was_listed() {
     );
     assert_eq!(rig.ask("1", "/trust marked what").await, replies::MARKED_USAGE);
     rig.say_as(USER, "2", "/trust marked trust");
-    assert_eq!(rig.hear("2").await, replies::OWNER_ONLY);
+    assert_eq!(rig.next_message("2").await, replies::OWNER_ONLY);
     rig.finish().await;
 }
 
@@ -215,9 +215,9 @@ async fn a_crash_before_the_owner_was_told_loses_nothing() {
     let told = start(&mut rig).await;
     rig.stop().await;
     for state in ["found", "due"] {
-        rig.change(&format!("UPDATE former_home SET state = '{state}'"));
+        rig.execute(&format!("UPDATE former_home SET state = '{state}'"));
         rig.start().await;
-        assert_eq!(rig.heard("1", 2).await, told);
+        assert_eq!(rig.next_messages("1", 2).await, told);
         rig.stop().await;
     }
     rig.start().await;
@@ -229,7 +229,7 @@ async fn a_home_of_this_version_has_nothing_to_decide() {
     let mut rig = Rig::new().await;
     rig.ask("1", "hello").await;
     rig.stop_and_start_again().await;
-    assert_eq!(rig.look("SELECT state FROM former_home"), Vec::<String>::new());
+    assert_eq!(rig.query("SELECT state FROM former_home"), Vec::<String>::new());
     assert_eq!(rig.ask("1", "/trust marked").await, replies::NO_MARKED_FILES);
     rig.finish().await;
 }

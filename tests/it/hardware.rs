@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::support::somebody::somebody;
+use crate::support::tool_context::tool_context;
 
 const TALK: Caller = Caller::Conversation(Finish::Answer);
 
@@ -27,7 +27,7 @@ struct Board {
 
 impl Board {
     fn new() -> Self {
-        let (cx, folder) = somebody(Role::Admin, ChatKind::Private);
+        let (cx, folder) = tool_context(Role::Admin, ChatKind::Private);
         fs::create_dir(folder.path().join("dev")).unwrap();
         let tools = ToolSet::new(hardware::tools(&Devices::at(folder.path().join("dev"))));
         Self { tools, cx, folder }

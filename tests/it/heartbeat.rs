@@ -18,8 +18,8 @@ use peacrab::types::source::{self, Source};
 use serde_json::json;
 use tokio::sync::watch;
 
-use crate::support::rig::{Parts, Rig, USER};
-use crate::support::script::{Gate, Reply, Script, calls, held, says};
+use crate::support::rig::{Rig, RigOptions, USER};
+use crate::support::script::{Gate, Reply, ScriptedModel, calls, held, says};
 
 const WATCH: &str = "- [ ] Is the tide high?";
 
@@ -40,15 +40,15 @@ fn agent(heartbeat: Config) -> AgentConfig {
 
 impl Scene {
     async fn new() -> Self {
-        Self::of(by_day(), Parts::default()).await
+        Self::of(by_day(), RigOptions::default()).await
     }
 
     /// The owner has spoken in chat 1, and has something looked after.
-    async fn of(config: Config, parts: Parts) -> Self {
+    async fn of(config: Config, parts: RigOptions) -> Self {
         let begun = Utc::now();
         let (hands, clock) = watch::channel(begun);
         let agent = AgentConfig { asking: parts.agent.asking.clone(), ..agent(config) };
-        let parts = Parts { clock: Clock::with_hands(clock), agent, ..parts };
+        let parts = RigOptions { clock: Clock::with_hands(clock), agent, ..parts };
         let mut rig = Rig::of(parts).await;
         rig.ask("1", "hello").await;
         let scene = Self { rig, hands, begun };
@@ -77,12 +77,12 @@ impl Scene {
     }
 
     fn beats(&self) -> Vec<String> {
-        self.rig.look("SELECT state FROM tasks WHERE kind = 'heartbeat' ORDER BY id")
+        self.rig.query("SELECT state FROM tasks WHERE kind = 'heartbeat' ORDER BY id")
     }
 
     async fn ended(&mut self, beats: i64) {
         self.rig
-            .counts(
+            .wait_for_count(
                 "SELECT count(*) FROM tasks WHERE kind = 'heartbeat' AND state <> 'running'",
                 beats,
             )
@@ -104,7 +104,7 @@ async fn it_tells_the_owner_what_the_file_asks_for_and_their_conversation_knows(
     scene.rig.ask("1", "we like crabs").await;
     scene.rig.model.on("Is the tide high?", [tells("1. High tide. 2. A storm comes.")]);
     scene.at(31).await;
-    assert_eq!(scene.rig.hear("1").await, "1. High tide. 2. A storm comes.");
+    assert_eq!(scene.rig.next_message("1").await, "1. High tide. 2. A storm comes.");
     let asked = scene.rig.model.last();
     let told = asked.transcript();
     assert!(asked.system.join("\n").contains("you look after what your owner has written"));
@@ -129,7 +129,7 @@ async fn a_month_with_nothing_to_do_calls_no_model_and_writes_nothing() {
     let scene = Scene::new().await;
     let (calls, template) =
         (scene.rig.model.asked().len(), include_str!("../../workspace-template/HEARTBEAT.md"));
-    let commits = || scene.rig.look("SELECT count(*) || '' FROM sessions");
+    let commits = || scene.rig.query("SELECT count(*) || '' FROM sessions");
     let before = commits();
     for (day, text) in
         (0..30).zip([template, "# Later\n\n- [ ]\n", "", "<!-- - a thing -->"].iter().cycle())
@@ -179,7 +179,7 @@ async fn the_same_alert_is_told_once_in_a_day() {
     }
     assert_eq!(scene.beats(), ["done", "repeated", "done", "repeated", "done"]);
     let high = "The tide  is high.";
-    assert_eq!(scene.rig.heard("1", 3).await, [high, "It falls.", high]);
+    assert_eq!(scene.rig.next_messages("1", 3).await, [high, "It falls.", high]);
     // It is told of what it told, so that it need not repeat itself in other words.
     let told = scene.rig.model.asked().remove(2).transcript();
     assert!(told.contains("What you have told them lately:\n- The tide is high."), "{told}");
@@ -192,12 +192,12 @@ async fn it_waits_while_the_owners_conversation_is_in_a_turn() {
     let gate = Gate::shut();
     scene.rig.model.on("busy", [held(&gate, says("Done."))]);
     scene.rig.say("1", "busy");
-    scene.rig.hangs_at(&gate).await;
+    scene.rig.wait_at(&gate).await;
     scene.at(31).await;
     scene.at(32).await;
     assert_eq!(scene.beats(), Vec::<String>::new());
     gate.open();
-    assert_eq!(scene.rig.hear("1").await, "Done.");
+    assert_eq!(scene.rig.next_message("1").await, "Done.");
     scene.rig.model.on("Is the tide high?", [is_silent()]);
     // A minute later, not half an hour.
     scene.at(34).await;
@@ -211,7 +211,7 @@ async fn it_is_quiet_in_quiet_hours_and_looks_when_they_end() {
     let clock = |minutes: i64| (begun + Duration::minutes(minutes)).format("%H:%M").to_string();
     let quiet: QuietHours = format!("{}-{}", clock(20), clock(200)).parse().unwrap();
     let config = Config { quiet: Some(quiet), ..Config::default() };
-    let mut scene = Scene::of(config, Parts::default()).await;
+    let mut scene = Scene::of(config, RigOptions::default()).await;
     for minutes in [31, 62, 93, 124, 155, 186, 199] {
         scene.at(minutes - 1).await;
     }
@@ -224,7 +224,7 @@ async fn it_is_quiet_in_quiet_hours_and_looks_when_they_end() {
 
 #[tokio::test]
 async fn when_the_days_tokens_are_spent_it_rests_until_the_next_day() {
-    let mut scene = Scene::of(Config { tokens_max: 20, ..by_day() }, Parts::default()).await;
+    let mut scene = Scene::of(Config { tokens_max: 20, ..by_day() }, RigOptions::default()).await;
     // Tokens are written down by the real clock.
     let usage = |text: &str| says(text);
     scene.rig.model.on("Is the tide high?", [usage("NO_REPLY"), usage("NO_REPLY"), is_silent()]);
@@ -237,7 +237,7 @@ async fn when_the_days_tokens_are_spent_it_rests_until_the_next_day() {
         if at < to_midnight {
             scene.at(at).await;
             assert_eq!(scene.beats().len(), 2);
-            assert_eq!(scene.rig.ask("1", "/heartbeat now").await, replies::HEARTBEAT_SPENT);
+            assert_eq!(scene.rig.ask("1", "/heartbeat now").await, replies::HEARTBEAT_OVER_BUDGET);
         }
     }
     scene.at(to_midnight.max(93) + 31).await;
@@ -251,11 +251,11 @@ async fn its_owner_has_it_look_now_and_hears_also_of_nothing() {
     scene.rig.model.on("Is the tide high?", [is_silent(), tells("High."), tells("High.")]);
     let now = [replies::HEARTBEAT_BEGUN, replies::HEARTBEAT_SILENT];
     scene.rig.say("1", "/heartbeat now");
-    assert_eq!(scene.rig.heard("1", 2).await, now);
+    assert_eq!(scene.rig.next_messages("1", 2).await, now);
     // Who asks is told, also what they know.
     for _ in 0..2 {
         scene.rig.say("1", "/heartbeat now");
-        assert_eq!(scene.rig.heard("1", 2).await, [replies::HEARTBEAT_BEGUN, "High."]);
+        assert_eq!(scene.rig.next_messages("1", 2).await, [replies::HEARTBEAT_BEGUN, "High."]);
     }
     scene.watches("# Nothing");
     assert_eq!(scene.rig.ask("1", "/heartbeat now").await, replies::HEARTBEAT_HAS_NOTHING);
@@ -264,7 +264,7 @@ async fn its_owner_has_it_look_now_and_hears_also_of_nothing() {
     let file = scene.rig.workspace().join("HEARTBEAT.md");
     let heard = async |scene: &mut Scene| {
         scene.rig.say("1", "/heartbeat now");
-        let mut heard = scene.rig.heard("1", 2).await;
+        let mut heard = scene.rig.next_messages("1", 2).await;
         heard.sort_by_key(|text| text.contains("my instructions"));
         assert!(heard.pop().unwrap().contains("`HEARTBEAT.md` is not text"));
         heard.pop().unwrap()
@@ -277,7 +277,7 @@ async fn its_owner_has_it_look_now_and_hears_also_of_nothing() {
     assert_eq!(heard(&mut scene).await, replies::HEARTBEAT_UNREADABLE);
     scene.watches("# Nothing");
     scene.rig.say_as(USER, "2", "/heartbeat now");
-    assert_eq!(scene.rig.hear("2").await, replies::OWNER_ONLY);
+    assert_eq!(scene.rig.next_message("2").await, replies::OWNER_ONLY);
     let shown = scene.rig.ask("1", "/status").await;
     assert!(shown.contains("Heartbeat: every 30 min"), "{shown}");
     assert!(shown.contains("HEARTBEAT.md is empty"), "{shown}");
@@ -303,33 +303,33 @@ async fn switched_off_it_stays_off_over_restarts_until_it_is_switched_on() {
 
 #[tokio::test]
 async fn the_config_can_have_it_off_and_it_looks_when_asked_all_the_same() {
-    let mut scene = Scene::of(Config { every: None, ..by_day() }, Parts::default()).await;
+    let mut scene = Scene::of(Config { every: None, ..by_day() }, RigOptions::default()).await;
     scene.off_at(31).await;
     assert_eq!(scene.beats(), Vec::<String>::new());
     assert_eq!(scene.rig.ask("1", "/heartbeat on").await, replies::HEARTBEAT_OFF_BY_CONFIG);
     scene.rig.model.on("Is the tide high?", [is_silent()]);
     scene.rig.say("1", "/heartbeat now");
     let now = [replies::HEARTBEAT_BEGUN, replies::HEARTBEAT_SILENT];
-    assert_eq!(scene.rig.heard("1", 2).await, now);
+    assert_eq!(scene.rig.next_messages("1", 2).await, now);
     scene.rig.finish().await;
 }
 
 #[tokio::test]
 async fn a_model_of_its_own_works_within_its_own_steps() {
-    let cheap = Arc::new(Script::default());
+    let cheap = Arc::new(ScriptedModel::default());
     let model = Model {
         name: "cheap".into(),
         provider: Arc::clone(&cheap) as _,
         standing: Standing::Chosen,
     };
-    let parts = Parts { models: Models::new(vec![model]), ..Parts::default() };
+    let parts = RigOptions { models: Models::new(vec![model]), ..RigOptions::default() };
     let config = Config { provider: Some("cheap".to_owned()), steps_max: 2, ..by_day() };
     let mut scene = Scene::of(config, parts).await;
     let looks = || calls(&[("read_file", json!({"path": "HEARTBEAT.md"}))]);
     cheap.on("Is the tide high?", [looks(), looks()]);
     cheap.on("used up your 2 steps", [says("I looked twice.")]);
     scene.at(31).await;
-    assert!(scene.rig.hear("1").await.starts_with("I looked twice."));
+    assert!(scene.rig.next_message("1").await.starts_with("I looked twice."));
     assert_eq!(cheap.asked().len(), 3);
     assert_eq!(cheap.faults(), Vec::<String>::new());
     scene.rig.finish().await;
@@ -339,7 +339,7 @@ async fn a_model_of_its_own_works_within_its_own_steps() {
 fn what_the_file_asks_for_is_told_apart_from_what_stands_below_it(scene: &Scene) {
     let of_beat =
         "FROM steps WHERE turn = (SELECT max(id) FROM turns) AND input LIKE '%HEARTBEAT.md:%'";
-    let one = |column: &str| scene.rig.look(&format!("SELECT {column} {of_beat}")).remove(0);
+    let one = |column: &str| scene.rig.query(&format!("SELECT {column} {of_beat}")).remove(0);
     let spans = serde_json::from_str(&one("sources")).unwrap();
     let heard = source::SourcedText::from_stored(one("input"), spans);
     let of_file = |source: &Source| *source == Source::File { path: "HEARTBEAT.md".to_owned() };
@@ -364,9 +364,12 @@ async fn it_knows_todays_notes_the_plan_and_which_jobs_ran() {
     scene.rig.ask("1", "it is leaky").await;
     scene.rig.model.on("Is the tide high?", [is_silent()]);
     scene.at(6).await;
-    assert_eq!(scene.rig.hear("1").await, "Bail it out.");
+    assert_eq!(scene.rig.next_message("1").await, "Bail it out.");
     // Its message may arrive before its end is stored.
-    scene.rig.counts("SELECT count(*) FROM tasks WHERE kind = 'job' AND state = 'done'", 1).await;
+    scene
+        .rig
+        .wait_for_count("SELECT count(*) FROM tasks WHERE kind = 'job' AND state = 'done'", 1)
+        .await;
     // Notes are of the day on which they are taken.
     scene.at(31).await;
     scene.ended(1).await;
@@ -404,7 +407,7 @@ async fn no_alert_is_lost_to_a_silence_that_follows() {
             scene.rig.model.on("nobody has read it", [tells("Three.")]);
         }
         scene.at(heartbeat_run * 31).await;
-        assert_eq!(scene.rig.hear("1").await, words);
+        assert_eq!(scene.rig.next_message("1").await, words);
     }
     scene.rig.finish().await;
 }
@@ -415,7 +418,7 @@ async fn what_it_changed_can_be_undone_by_its_owner() {
     let writes = calls(&[("write_file", json!({"path": "tide.md", "content": "high\n"}))]);
     scene.rig.model.on("Is the tide high?", [writes, tells("Written.")]);
     scene.at(31).await;
-    assert_eq!(scene.rig.hear("1").await, "Written.");
+    assert_eq!(scene.rig.next_message("1").await, "Written.");
     assert!(scene.rig.workspace().join("tide.md").exists());
     let undone = scene.rig.ask("1", "/undo").await;
     assert!(!scene.rig.workspace().join("tide.md").exists(), "{undone}");
@@ -424,11 +427,11 @@ async fn what_it_changed_can_be_undone_by_its_owner() {
 
 /// Quiet hours from 40 minutes after the beginning until 200.
 async fn quiet_soon() -> Scene {
-    quiet(40, 200, Parts::default()).await
+    quiet(40, 200, RigOptions::default()).await
 }
 
 /// Quiet hours between so many minutes after the beginning.
-async fn quiet(from: i64, until: i64, parts: Parts) -> Scene {
+async fn quiet(from: i64, until: i64, parts: RigOptions) -> Scene {
     let begun = Utc::now();
     let clock = |minutes: i64| (begun + Duration::minutes(minutes)).format("%H:%M").to_string();
     let quiet: QuietHours = format!("{}-{}", clock(from), clock(until)).parse().unwrap();
@@ -442,7 +445,7 @@ async fn what_a_beat_finds_in_quiet_hours_is_told_when_they_end() {
     let replies = [held(&gate, tells("The tide is high.")), is_silent()];
     scene.rig.model.on("Is the tide high?", replies);
     scene.at(31).await;
-    scene.rig.hangs_at(&gate).await;
+    scene.rig.wait_at(&gate).await;
     scene.at(45).await;
     gate.open();
     scene.ended(1).await;
@@ -451,7 +454,7 @@ async fn what_a_beat_finds_in_quiet_hours_is_told_when_they_end() {
     assert_eq!(scene.rig.unread("1"), Vec::<String>::new());
     scene.rig.stop_and_start_again().await;
     scene.at(201).await;
-    assert_eq!(scene.rig.hear("1").await, "The tide is high.");
+    assert_eq!(scene.rig.next_message("1").await, "The tide is high.");
     // After a start, a minute later.
     scene.at(203).await;
     scene.ended(2).await;
@@ -468,7 +471,7 @@ async fn what_a_beat_was_refused_in_quiet_hours_is_told_when_they_end() {
     scene.rig.model.on("Is the tide high?", [reads, held(&gate, writes)]);
     scene.rig.model.on("The quiet hours of your owner have begun", [says("NO_REPLY")]);
     scene.at(31).await;
-    scene.rig.hangs_at(&gate).await;
+    scene.rig.wait_at(&gate).await;
     scene.at(45).await;
     gate.open();
     scene.ended(1).await;
@@ -477,7 +480,7 @@ async fn what_a_beat_was_refused_in_quiet_hours_is_told_when_they_end() {
     scene.rig.stop_and_start_again().await;
     scene.rig.model.on("Is the tide high?", [is_silent()]);
     scene.at(201).await;
-    let report = scene.rig.hear("1").await;
+    let report = scene.rig.next_message("1").await;
     assert!(report.starts_with("I did not run write_file for the heartbeat"), "{report}");
     assert!(report.contains("tide.md") && report.contains("/approve later 1"), "{report}");
     // After a start, a minute later.
@@ -495,7 +498,7 @@ async fn a_beat_ends_when_quiet_hours_begin() {
     scene.rig.model.on("Is the tide high?", [held(&gate, works), is_silent()]);
     scene.rig.model.on("The quiet hours of your owner have begun", [says("The tide rises.")]);
     scene.at(31).await;
-    scene.rig.hangs_at(&gate).await;
+    scene.rig.wait_at(&gate).await;
     scene.at(45).await;
     gate.open();
     scene.ended(1).await;
@@ -504,7 +507,7 @@ async fn a_beat_ends_when_quiet_hours_begin() {
     assert!(told.contains("[The quiet hours of your owner have begun, and you cannot"), "{told}");
     scene.at(201).await;
     let heard = format!("The tide rises.\n\n{}", replies::QUIET_HOURS_BEGAN);
-    assert_eq!(scene.rig.hear("1").await, heard);
+    assert_eq!(scene.rig.next_message("1").await, heard);
     scene.ended(2).await;
     scene.rig.finish().await;
 }
@@ -528,6 +531,6 @@ async fn the_same_message_is_sent_once_in_a_day() {
         }
     }
     assert_eq!(scene.beats(), ["silent", "silent", "repeated", "silent"]);
-    assert_eq!(scene.rig.heard("1", 2).await, ["The tide is  high.", "The tide is  high."]);
+    assert_eq!(scene.rig.next_messages("1", 2).await, ["The tide is  high.", "The tide is  high."]);
     scene.rig.finish().await;
 }

@@ -8,7 +8,7 @@ use chrono::{DateTime, Utc};
 use peacrab::cli::import::formats::{read_jobs, read_session};
 use serde_json::json;
 
-use crate::support::binary::{Ended, Scene};
+use crate::support::binary::{Ended, ProgramFixture};
 
 fn put(folder: &Path, name: &str, text: &str) {
     let file = folder.join(name);
@@ -16,16 +16,16 @@ fn put(folder: &Path, name: &str, text: &str) {
     fs::write(file, text).unwrap();
 }
 
-async fn scene() -> (Scene, PathBuf) {
-    let scene = Scene::new("");
-    scene.daemon().await.terminate().await;
-    let other = scene.folder().join("other");
+async fn fixture() -> (ProgramFixture, PathBuf) {
+    let fixture = ProgramFixture::new("");
+    fixture.daemon().await.terminate().await;
+    let other = fixture.folder().join("other");
     fs::create_dir(&other).unwrap();
-    (scene, other)
+    (fixture, other)
 }
 
-async fn import(scene: &Scene, bot: &str, other: &Path) -> Ended {
-    scene.run(&["import", bot, other.to_str().unwrap()]).await
+async fn import(fixture: &ProgramFixture, bot: &str, other: &Path) -> Ended {
+    fixture.run(&["import", bot, other.to_str().unwrap()]).await
 }
 
 /// A workspace as all three have it.
@@ -41,7 +41,7 @@ fn workspace(folder: &Path) {
 
 #[tokio::test]
 async fn texts_conversations_and_jobs_of_picoclaw_come_to_be_accepted() {
-    let (scene, other) = scene().await;
+    let (fixture, other) = fixture().await;
     let inner = other.join("workspace");
     workspace(&inner);
     put(&other, "config.json", "{\"api_key\": \"secret-of-theirs\"}");
@@ -64,7 +64,7 @@ async fn texts_conversations_and_jobs_of_picoclaw_come_to_be_accepted() {
         "schedule": {"kind": "at", "atMs": 1}, "payload": {"message": "x"}});
     put(&inner, "cron/jobs.json", &json!({"version": 1, "jobs": [every, past, 3]}).to_string());
 
-    let ended = import(&scene, "picoclaw", &other).await;
+    let ended = import(&fixture, "picoclaw", &other).await;
     assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
     for words in [
         "Imported into downloads/imports/picoclaw/",
@@ -80,7 +80,7 @@ async fn texts_conversations_and_jobs_of_picoclaw_come_to_be_accepted() {
     ] {
         assert!(ended.out.contains(words), "{words}: {}", ended.out);
     }
-    let into = scene.home().join("downloads/imports/picoclaw");
+    let into = fixture.home().join("downloads/imports/picoclaw");
     let text = |name: &str| fs::read_to_string(into.join(name)).unwrap();
     assert_eq!(text("memory/MEMORY.md"), "- likes tea");
     assert_eq!(text("skills/knots/scripts/tie.sh"), "echo tie");
@@ -93,18 +93,18 @@ async fn texts_conversations_and_jobs_of_picoclaw_come_to_be_accepted() {
         assert!(!into.join(name).exists(), "{name}");
     }
     // Nothing of it is in force.
-    let ours = fs::read_to_string(scene.home().join("workspace/AGENTS.md")).unwrap();
+    let ours = fs::read_to_string(fixture.home().join("workspace/AGENTS.md")).unwrap();
     assert!(!ours.contains("another"));
-    assert!(!scene.home().join("workspace/skills/knots").exists());
-    assert!(scene.run(&["cron", "list"]).await.out.contains("There are no jobs."));
+    assert!(!fixture.home().join("workspace/skills/knots").exists());
+    assert!(fixture.run(&["cron", "list"]).await.out.contains("There are no jobs."));
     // A second import stands beside the first.
-    let ended = import(&scene, "picoclaw", &other).await;
+    let ended = import(&fixture, "picoclaw", &other).await;
     assert!(ended.out.contains("downloads/imports/picoclaw-2/"), "{ended:?}");
 }
 
 #[tokio::test]
 async fn nanobot_and_openclaw_are_known_too() {
-    let (scene, other) = scene().await;
+    let (fixture, other) = fixture().await;
     workspace(&other.join("workspace"));
     let lines = [
         json!({"_type": "metadata", "key": "telegram:1", "last_consolidated": 0}),
@@ -114,7 +114,7 @@ async fn nanobot_and_openclaw_are_known_too() {
     put(&other, "sessions/telegram_1.jsonl", &lines.map(|line| line.to_string()).join("\n"));
     let job = json!({"schedule": {"kind": "cron", "expr": "0 8 * * *", "tz": "Asia/Tokyo"}, "payload": {"message": "News"}});
     put(&other, "cron/jobs.json", &json!({"jobs": [job]}).to_string());
-    let ended = import(&scene, "nanobot", &other).await;
+    let ended = import(&fixture, "nanobot", &other).await;
     assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
     assert!(ended.out.contains("telegram_1: 2 messages"), "{ended:?}");
     let line = "peacrab cron add --cron '0 8 * * *' --tz 'Asia/Tokyo' -- 'News'";
@@ -132,18 +132,18 @@ async fn nanobot_and_openclaw_are_known_too() {
         "--",
         "News",
     ];
-    scene.run(&["chat", "-m", "hi"]).await;
-    let added = scene.run(&add).await;
+    fixture.run(&["chat", "-m", "hi"]).await;
+    let added = fixture.run(&add).await;
     assert!(added.out.contains("Created: job 1"), "{added:?}");
 
-    let ended = import(&scene, "openclaw", &other.join("workspace")).await;
+    let ended = import(&fixture, "openclaw", &other.join("workspace")).await;
     assert!(ended.out.contains("/trust downloads/imports/openclaw/memory/MEMORY.md"), "{ended:?}");
     assert!(!ended.out.contains("cron add"), "{ended:?}");
 }
 
 #[tokio::test]
 async fn what_is_left_out_is_named() {
-    let (scene, other) = scene().await;
+    let (fixture, other) = fixture().await;
     workspace(&other.join("workspace"));
     let inner = other.join("workspace");
     put(&inner, "memory/history.jsonl", "{}");
@@ -161,7 +161,7 @@ async fn what_is_left_out_is_named() {
     fs::set_permissions(&secret, fs::Permissions::from_mode(0o0)).unwrap();
     let is_readable = fs::read(&secret).is_ok();
 
-    let ended = import(&scene, "nanobot", &other).await;
+    let ended = import(&fixture, "nanobot", &other).await;
     assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
     let root = other.display();
     for line in [
@@ -183,30 +183,30 @@ async fn what_is_left_out_is_named() {
     assert!(!ended.out.contains("KEY") && !ended.out.contains(".env"), "{}", ended.out);
 
     // What has no known conversations and jobs has them named.
-    let ended = import(&scene, "openclaw", &other).await;
+    let ended = import(&fixture, "openclaw", &other).await;
     assert!(ended.out.contains(&format!("- {root}/sessions: not imported")), "{}", ended.out);
     // Many are counted.
     for number in 0..150 {
         put(&inner, &format!("other-{number}/x"), "");
     }
-    let ended = import(&scene, "nanobot", &other).await;
+    let ended = import(&fixture, "nanobot", &other).await;
     assert_eq!(ended.out.matches(": not imported").count(), 100, "{}", ended.out);
     assert!(ended.out.lines().any(|it| it.starts_with("- and ") && it.ends_with(" more")));
 }
 
 #[tokio::test]
 async fn what_is_no_bot_is_refused() {
-    let (scene, other) = scene().await;
-    let ended = import(&scene, "nanobot", &other.join("nowhere")).await;
+    let (fixture, other) = fixture().await;
+    let ended = import(&fixture, "nanobot", &other.join("nowhere")).await;
     assert!(ended.code == Some(1) && ended.err.contains("is not a folder"), "{ended:?}");
-    let ended = import(&scene, "nanobot", &other).await;
+    let ended = import(&fixture, "nanobot", &other).await;
     assert!(ended.code == Some(1) && ended.err.contains("found no data of nanobot"), "{ended:?}");
-    let ended = import(&scene, "clippy", &other).await;
+    let ended = import(&fixture, "clippy", &other).await;
     assert_eq!(ended.code, Some(2), "{ended:?}");
     put(&other, "sessions/x.json", "not json");
     put(&other, "cron/jobs.json", "[]");
     put(&other, "MEMORY.md", "a");
-    let ended = import(&scene, "picoclaw", &other).await;
+    let ended = import(&fixture, "picoclaw", &other).await;
     assert!(ended.out.contains("sessions/x.json: cannot be read"), "{ended:?}");
     assert!(ended.out.contains("cron/jobs.json: cannot be read"), "{ended:?}");
 }

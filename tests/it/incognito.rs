@@ -4,7 +4,7 @@ use peacrab::replies;
 use serde_json::json;
 
 use crate::forget::places;
-use crate::support::rig::{OWNER, Parts, Rig, USER};
+use crate::support::rig::{OWNER, Rig, RigOptions, USER};
 use crate::support::script::{calls, says};
 
 const WORD: &str = "Quetzalcoatl";
@@ -12,12 +12,12 @@ const WORD: &str = "Quetzalcoatl";
 /// Waits until no table has the word any more.
 async fn is_gone(rig: &mut Rig) {
     let home = rig.path();
-    rig.becomes(|_| places(&home, WORD).is_empty()).await;
+    rig.wait_until(|_| places(&home, WORD).is_empty()).await;
 }
 
 #[tokio::test]
 async fn nothing_is_left_of_it_but_that_something_was_done() {
-    let mut rig = Rig::of(Parts { extracts: true, ..Parts::default() }).await;
+    let mut rig = Rig::of(RigOptions { extracts: true, ..RigOptions::default() }).await;
     rig.ask("1", "before: an ordinary word").await;
     assert_eq!(rig.ask("1", "/incognito").await, replies::INCOGNITO);
     let read = calls(&[("list_files", json!({"path": WORD})), ("plan", json!({"steps": []}))]);
@@ -31,7 +31,7 @@ async fn nothing_is_left_of_it_but_that_something_was_done() {
     assert!(asked.whole().contains(WORD) && asked.has_tool("read_file"));
     assert!(!asked.has_tool("remember") && !asked.has_tool("spawn") && !asked.has_tool("schedule"));
     let kept = "SELECT count(*) FROM recall_entries WHERE text LIKE '%quetzal%'";
-    rig.counts(kept, 0).await;
+    rig.wait_for_count(kept, 0).await;
     assert!(!rig.ask("1", "/sessions").await.contains(WORD));
     assert_eq!(rig.ask("1", "/new").await, replies::INCOGNITO_OVER);
     is_gone(&mut rig).await;
@@ -39,7 +39,7 @@ async fn nothing_is_left_of_it_but_that_something_was_done() {
     assert!(actions.contains("list_files") && !actions.contains(WORD), "{actions}");
     // What was before and what comes after stays.
     rig.ask("1", "after: an ordinary word").await;
-    rig.counts("SELECT count(*) FROM recall_entries WHERE text LIKE '%ordinary%'", 2).await;
+    rig.wait_for_count("SELECT count(*) FROM recall_entries WHERE text LIKE '%ordinary%'", 2).await;
     assert!(!rig.model.last().whole().contains(WORD));
     // Facts are asked for of the conversation before it alone.
     let asked = rig.model.asked();
@@ -61,7 +61,7 @@ async fn what_is_over_is_erased_after_a_restart_too() {
     is_gone(&mut rig).await;
     rig.ask("1", "/incognito").await;
     rig.ask("1", &format!("again {WORD}")).await;
-    rig.change(
+    rig.execute(
         "UPDATE sessions SET closed = opened WHERE closed IS NULL AND incognito IS NOT NULL",
     );
     rig.stop_and_start_again().await;
@@ -86,7 +86,7 @@ async fn it_ends_when_another_one_is_resumed() {
     rig.ask("1", "/incognito").await;
     rig.ask("1", &format!("again {WORD}")).await;
     rig.say("5", "/resume #3");
-    let refused = rig.hear("5").await;
+    let refused = rig.next_message("5").await;
     assert!(!refused.contains(WORD), "{refused}");
     rig.ask("5", "what now?").await;
     assert!(!rig.model.last().whole().contains(WORD));
@@ -99,15 +99,15 @@ async fn it_ends_when_another_one_is_resumed() {
 async fn others_and_groups_have_it_for_themselves_or_not_at_all() {
     let mut rig = Rig::new().await;
     rig.say_as(OWNER, "-3", "/incognito");
-    assert_eq!(rig.hear("-3").await, replies::INCOGNITO_IN_PRIVATE);
+    assert_eq!(rig.next_message("-3").await, replies::INCOGNITO_IN_PRIVATE);
     rig.say_as(USER, "2", "/incognito");
-    assert_eq!(rig.hear("2").await, replies::INCOGNITO);
+    assert_eq!(rig.next_message("2").await, replies::INCOGNITO);
     rig.say_as(USER, "2", &format!("I like {WORD}"));
-    rig.hear("2").await;
+    rig.next_message("2").await;
     rig.ask("1", "an ordinary word").await;
     rig.say_as(USER, "2", "/incognito");
-    assert_eq!(rig.hear("2").await, replies::INCOGNITO);
+    assert_eq!(rig.next_message("2").await, replies::INCOGNITO);
     is_gone(&mut rig).await;
-    rig.counts("SELECT count(*) FROM recall_entries WHERE text LIKE '%ordinary%'", 1).await;
+    rig.wait_for_count("SELECT count(*) FROM recall_entries WHERE text LIKE '%ordinary%'", 1).await;
     rig.finish().await;
 }

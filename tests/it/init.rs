@@ -7,7 +7,7 @@ use std::path::Path;
 use peacrab::channels::slack::manifest;
 use serde_json::{Value, json};
 
-use crate::support::binary::{Scene, until};
+use crate::support::binary::{ProgramFixture, until};
 use crate::support::bot_api::BotApi;
 use crate::support::bot_api::line::ADA;
 use crate::support::discord_api::{self, DiscordApi};
@@ -17,15 +17,15 @@ use crate::support::slack_api::{self, SlackApi};
 
 const COLUMNS: [u16; 2] = [40, 120];
 
-/// A scene whose config is not there yet.
-fn empty() -> Scene {
-    let scene = Scene::new("");
-    fs::remove_file(config(&scene)).unwrap();
-    scene
+/// A fixture whose config is not there yet.
+fn empty() -> ProgramFixture {
+    let fixture = ProgramFixture::new("");
+    fs::remove_file(config(&fixture)).unwrap();
+    fixture
 }
 
-fn config(scene: &Scene) -> std::path::PathBuf {
-    scene.folder().join("config.toml")
+fn config(fixture: &ProgramFixture) -> std::path::PathBuf {
+    fixture.folder().join("config.toml")
 }
 
 fn answer(text: &str) -> Reply {
@@ -41,8 +41,8 @@ async fn own_server() -> ModelApi {
     api
 }
 
-fn begin(scene: &Scene, columns: u16, args: &[&str], ollama: &ModelApi) -> Pty {
-    let mut command = scene.command(&Pty::session(), &[&["init"], args].concat());
+fn begin(fixture: &ProgramFixture, columns: u16, args: &[&str], ollama: &ModelApi) -> Pty {
+    let mut command = fixture.command(&Pty::session(), &[&["init"], args].concat());
     let host = ollama.base_url.trim_end_matches("/v1").trim_start_matches("http://").to_owned();
     command.env("OLLAMA_HOST", host);
     Pty::begin(command, columns)
@@ -58,9 +58,9 @@ async fn code(api: &BotApi) -> String {
 #[tokio::test]
 async fn a_newcomer_gets_from_nothing_to_a_message_in_their_chat() {
     for columns in COLUMNS {
-        let (scene, model, api) = (empty(), own_server().await, BotApi::start().await);
+        let (fixture, model, api) = (empty(), own_server().await, BotApi::start().await);
         model.reply(answer("OK"));
-        let mut screen = begin(&scene, columns, &["--api-url", api.url()], &model);
+        let mut screen = begin(&fixture, columns, &["--api-url", api.url()], &model);
         screen.wait_for_words("Question 1 of 6").await;
         screen.wait_for_words("4 Ollama on this").await;
         screen.wait_for_words("Number or address [4]:").await;
@@ -91,14 +91,14 @@ async fn a_newcomer_gets_from_nothing_to_a_message_in_their_chat() {
         assert!(!screen.raw().contains(api.token()), "{}", screen.raw());
         model.finish();
 
-        let written = fs::read_to_string(config(&scene)).unwrap();
+        let written = fs::read_to_string(config(&fixture)).unwrap();
         assert!(written.contains("[providers.ollama]") && written.contains("[channels.telegram]"));
         assert!(written.contains("token = { file = \"telegram.token\" }"), "{written}");
         assert!(!written.contains(api.token()), "{written}");
-        is_private(&config(&scene));
-        is_private(&scene.folder().join("telegram.token"));
+        is_private(&config(&fixture));
+        is_private(&fixture.folder().join("telegram.token"));
         // The daemon that now starts answers its owner.
-        let daemon = scene.daemon().await;
+        let daemon = fixture.daemon().await;
         model.reply(answer("Hello, Ada."));
         api.say(&crate::support::binary::said(&ADA, "hello"));
         api.wait_for_words(ADA.id, "Hello, Ada.").await;
@@ -126,9 +126,9 @@ fn no_line_is_longer(screen: &Pty, columns: u16) {
 #[tokio::test]
 async fn a_key_is_asked_for_until_one_works() {
     for columns in COLUMNS {
-        let (scene, model) = (empty(), ModelApi::start(Platform::OpenAi).await);
+        let (fixture, model) = (empty(), ModelApi::start(Platform::OpenAi).await);
         let own = own_server().await;
-        let mut screen = begin(&scene, columns, &["--channel", "none"], &own);
+        let mut screen = begin(&fixture, columns, &["--channel", "none"], &own);
         screen.wait_for_words("Number or address").await;
         screen.type_keys("not an address\r");
         screen.wait_for_words("neither one of the").await;
@@ -143,7 +143,7 @@ async fn a_key_is_asked_for_until_one_works() {
         assert_eq!(screen.ends().await, Some(0));
         no_line_is_longer(&screen, columns);
         assert!(!screen.raw().contains(KEY));
-        let key = scene.folder().join("server.key");
+        let key = fixture.folder().join("server.key");
         assert_eq!(fs::read_to_string(&key).unwrap().trim(), KEY);
         is_private(&key);
     }
@@ -151,9 +151,9 @@ async fn a_key_is_asked_for_until_one_works() {
 
 #[tokio::test]
 async fn ctrl_c_leaves_the_terminal_and_a_whole_config() {
-    let (scene, model, api) = (empty(), own_server().await, BotApi::start().await);
+    let (fixture, model, api) = (empty(), own_server().await, BotApi::start().await);
     model.reply(answer("OK"));
-    let mut screen = begin(&scene, 80, &["--api-url", api.url()], &model);
+    let mut screen = begin(&fixture, 80, &["--api-url", api.url()], &model);
     screen.wait_for_words("Number or address").await;
     screen.type_keys("\r");
     screen.wait_for_words("1 Telegram").await;
@@ -162,23 +162,23 @@ async fn ctrl_c_leaves_the_terminal_and_a_whole_config() {
     screen.type_keys("\x03");
     screen.wait_for_words("stopped").await;
     assert_eq!(screen.ends().await, Some(1));
-    let written = fs::read_to_string(config(&scene)).unwrap();
+    let written = fs::read_to_string(config(&fixture)).unwrap();
     assert!(written.contains("[providers.ollama]") && !written.contains("channels"), "{written}");
-    assert_eq!(scene.run(&["check"]).await.code, Some(0));
+    assert_eq!(fixture.run(&["check"]).await.code, Some(0));
     // The next time, the model is kept, and only the rest is asked for.
     model.reply(answer("OK"));
-    let mut screen = begin(&scene, 80, &["--channel", "none", "--service", "none"], &model);
+    let mut screen = begin(&fixture, 80, &["--channel", "none", "--service", "none"], &model);
     screen.wait_for_words("The config has a model already.").await;
     assert_eq!(screen.ends().await, Some(0));
-    assert_eq!(fs::read_to_string(config(&scene)).unwrap(), written);
+    assert_eq!(fs::read_to_string(config(&fixture)).unwrap(), written);
 }
 
 #[tokio::test]
 async fn options_answer_everything() {
-    let (scene, model, api) =
+    let (fixture, model, api) =
         (empty(), ModelApi::start(Platform::OpenAi).await, BotApi::start().await);
     let put = |name: &str, text: &str| {
-        let path = scene.folder().join(name);
+        let path = fixture.folder().join(name);
         fs::write(&path, text).unwrap();
         path.display().to_string()
     };
@@ -206,11 +206,11 @@ async fn options_answer_everything() {
         "--service",
         "none",
     ];
-    let ended = scene.run(&args).await;
+    let ended = fixture.run(&args).await;
     assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
     model.finish();
     api.wait_for_words(ADA.id, "Setup is complete").await;
-    let daemon = scene.daemon().await;
+    let daemon = fixture.daemon().await;
     model.reply(answer("Hello, Ada."));
     api.say(&crate::support::binary::said(&ADA, "hello"));
     api.wait_for_words(ADA.id, "Hello, Ada.").await;
@@ -226,17 +226,17 @@ async fn an_existing_config_keeps_every_byte_and_gets_new_sections() {
          # The end.\n",
         model.base_url
     );
-    let scene = Scene::new(&before);
+    let fixture = ProgramFixture::new(&before);
     let other = own_server().await;
     other.reply(answer("OK"));
     // The one that answers so far keeps its place, because it answers.
     model.reply(answer("OK"));
     let args =
         ["init", "--yes", "--provider", &other.base_url, "--channel", "none", "--service", "none"];
-    let ended = scene.run(&args).await;
+    let ended = fixture.run(&args).await;
     assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
     model.finish();
-    let after = fs::read_to_string(config(&scene)).unwrap();
+    let after = fs::read_to_string(config(&fixture)).unwrap();
     for line in before.lines().filter(|line| !line.starts_with("providers =")) {
         assert!(after.contains(line), "{line} is gone:\n{after}");
     }
@@ -245,16 +245,16 @@ async fn an_existing_config_keeps_every_byte_and_gets_new_sections() {
     assert!(after.contains("# The end.\n\n[providers.server]"), "{after}");
     // Once more: the same model is kept.
     other.reply(answer("OK"));
-    let ended = scene.run(&args).await;
+    let ended = fixture.run(&args).await;
     assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
-    assert_eq!(fs::read_to_string(config(&scene)).unwrap(), after);
+    assert_eq!(fs::read_to_string(config(&fixture)).unwrap(), after);
     // Another one of the server gets a name of its own, and nothing is overwritten.
     other.know("pea-2");
     other.reply(answer("OK"));
     model.reply(answer("OK"));
-    let ended = scene.run(&[&args as &[&str], &["--model", "pea-2"]].concat()).await;
+    let ended = fixture.run(&[&args as &[&str], &["--model", "pea-2"]].concat()).await;
     assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
-    let again = fs::read_to_string(config(&scene)).unwrap();
+    let again = fs::read_to_string(config(&fixture)).unwrap();
     assert!(
         again.starts_with(after.split("providers =").next().unwrap())
             && again.contains("[providers.server]")
@@ -265,14 +265,14 @@ async fn an_existing_config_keeps_every_byte_and_gets_new_sections() {
 
 #[tokio::test]
 async fn a_config_of_comments_keeps_them_above_what_is_added() {
-    let scene = Scene::new("# My notes.\n\n# [agent]\n# steps_max = 7\n");
+    let fixture = ProgramFixture::new("# My notes.\n\n# [agent]\n# steps_max = 7\n");
     let model = own_server().await;
     model.reply(answer("OK"));
     let args =
         ["init", "--yes", "--provider", &model.base_url, "--channel", "none", "--service", "none"];
-    let ended = scene.run(&args).await;
+    let ended = fixture.run(&args).await;
     assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
-    let after = fs::read_to_string(config(&scene)).unwrap();
+    let after = fs::read_to_string(config(&fixture)).unwrap();
     let begins = "# My notes.\n\n# [agent]\n# steps_max = 7\n\n[providers.server]\n";
     assert!(after.starts_with(begins), "{after}");
 }
@@ -287,9 +287,9 @@ async fn a_new_model_answers_before_one_that_is_dead() {
             "providers = [\"server\", \"main\"]  # mine",
         ),
     ] {
-        let (scene, model) = (Scene::new(&before), own_server().await);
+        let (fixture, model) = (ProgramFixture::new(&before), own_server().await);
         // Nobody can be asked, and a model that does not answer is no success.
-        let ended = scene.run(&["init", "--yes", "--channel", "none"]).await;
+        let ended = fixture.run(&["init", "--yes", "--channel", "none"]).await;
         assert_eq!(ended.code, Some(1), "{ended:?}");
         assert!(
             ended.err.contains("[providers.main]") && ended.err.contains("--provider"),
@@ -297,35 +297,35 @@ async fn a_new_model_answers_before_one_that_is_dead() {
         );
         model.reply(answer("OK"));
         let args = ["init", "--yes", "--provider", &model.base_url, "--channel", "none"];
-        let ended = scene.run(&args).await;
+        let ended = fixture.run(&args).await;
         assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
-        let after = fs::read_to_string(config(&scene)).unwrap();
+        let after = fs::read_to_string(config(&fixture)).unwrap();
         assert!(after.contains(list), "{after}");
     }
     // Somebody who can be asked chooses another one.
-    let (scene, model) = (Scene::new(dead), own_server().await);
-    let mut screen = begin(&scene, 120, &["--channel", "none", "--service", "none"], &model);
+    let (fixture, model) = (ProgramFixture::new(dead), own_server().await);
+    let mut screen = begin(&fixture, 120, &["--channel", "none", "--service", "none"], &model);
     screen.wait_for_words("but it does not answer").await;
     screen.wait_for_words("Number or address [4]:").await;
     model.reply(answer("OK"));
     screen.type_keys("\r");
     screen.wait_for_words("All is set up.").await;
     assert_eq!(screen.ends().await, Some(0));
-    let after = fs::read_to_string(config(&scene)).unwrap();
+    let after = fs::read_to_string(config(&fixture)).unwrap();
     assert!(after.contains("providers = [\"ollama\", \"main\"]"), "{after}");
 }
 
 #[tokio::test]
 async fn a_server_that_lists_its_models_may_still_want_a_key() {
     for hides in [false, true] {
-        let (scene, model) = (empty(), ModelApi::start(Platform::OpenAi).await);
+        let (fixture, model) = (empty(), ModelApi::start(Platform::OpenAi).await);
         let none = own_server().await;
         model.show("/v1/models", json!({"object": "list", "data": [{"id": MODEL}]}));
         model.turn_away();
         if hides {
             model.hide_models();
         }
-        let mut screen = begin(&scene, 120, &["--channel", "none"], &none);
+        let mut screen = begin(&fixture, 120, &["--channel", "none"], &none);
         screen.wait_for_words("Number or address").await;
         screen.type_keys(&format!("{}\r", model.base_url));
         screen.wait_for_words("The server requires a key").await;
@@ -343,8 +343,8 @@ async fn a_server_that_lists_its_models_may_still_want_a_key() {
             screen.raw()
         );
         // A script is told what to give.
-        let scene = empty();
-        let ended = scene.run(&["init", "--yes", "--provider", &model.base_url]).await;
+        let fixture = empty();
+        let ended = fixture.run(&["init", "--yes", "--provider", &model.base_url]).await;
         assert_eq!(ended.code, Some(1), "{ended:?}");
         assert!(ended.err.contains("--key-file"), "{ended:?}");
     }
@@ -352,9 +352,9 @@ async fn a_server_that_lists_its_models_may_still_want_a_key() {
 
 #[tokio::test]
 async fn a_model_that_does_not_answer_leads_back_to_the_question() {
-    let (scene, model) = (empty(), own_server().await);
+    let (fixture, model) = (empty(), own_server().await);
     model.reply(Reply::error(404, &json!({"error": {"message": "no such model"}})));
-    let mut screen = begin(&scene, 120, &["--channel", "none"], &model);
+    let mut screen = begin(&fixture, 120, &["--channel", "none"], &model);
     screen.wait_for_words("Number or address [4]:").await;
     screen.type_keys("\r");
     screen.wait_for_words("Please choose again.").await;
@@ -362,7 +362,7 @@ async fn a_model_that_does_not_answer_leads_back_to_the_question() {
         (screen.raw().matches("Question 1 of 6").count() == 2).then_some(())
     })
     .await;
-    assert!(!config(&scene).exists());
+    assert!(!config(&fixture).exists());
     model.reply(answer("OK"));
     screen.type_keys("\r");
     screen.wait_for_words("All is set up.").await;
@@ -373,82 +373,82 @@ async fn a_model_that_does_not_answer_leads_back_to_the_question() {
 
 #[tokio::test]
 async fn a_script_without_options_is_told_which_to_give() {
-    let scene = empty();
-    let ended = scene.run(&["init", "--yes"]).await;
+    let fixture = empty();
+    let ended = fixture.run(&["init", "--yes"]).await;
     assert_eq!(ended.code, Some(1), "{ended:?}");
     assert!(ended.err.contains("--provider") && ended.err.contains("--key-file"), "{ended:?}");
     assert!(!ended.out.contains("All is set up"), "{ended:?}");
     // Options that would have no effect are refused.
-    let token = scene.folder().join("my-token");
+    let token = fixture.folder().join("my-token");
     fs::write(&token, "123:abc").unwrap();
     let token = token.display().to_string();
     for (args, words) in [
         (&["--owner", "555"] as &[&str], "give --channel"),
         (&["--token-file", &token], "with --channel"),
     ] {
-        let ended = scene.run(&[&["init", "--yes", "--provider", "none"], args].concat()).await;
+        let ended = fixture.run(&[&["init", "--yes", "--provider", "none"], args].concat()).await;
         assert_eq!(ended.code, Some(1), "{args:?}: {ended:?}");
         assert!(ended.err.contains(words), "{args:?}: {ended:?}");
     }
     // What was left out by choice is no success of anything.
-    let ended = scene.run(&["init", "--yes", "--provider", "none", "--channel", "none"]).await;
+    let ended = fixture.run(&["init", "--yes", "--provider", "none", "--channel", "none"]).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    assert!(!ended.out.contains("All is set up") && !config(&scene).exists(), "{ended:?}");
+    assert!(!ended.out.contains("All is set up") && !config(&fixture).exists(), "{ended:?}");
 }
 
 #[tokio::test]
 async fn the_same_command_twice_changes_nothing_and_an_owner_joins() {
-    let (scene, api) = (empty(), BotApi::start().await);
-    let token = scene.folder().join("my-token");
+    let (fixture, api) = (empty(), BotApi::start().await);
+    let token = fixture.folder().join("my-token");
     fs::write(&token, api.token()).unwrap();
     api.is_known_to(&ADA);
     let token = token.display().to_string();
     let base =
         ["init", "--yes", "--provider", "none", "--channel", "telegram", "--api-url", api.url()];
     let base = [&base as &[&str], &["--token-file", &token]].concat();
-    let ended = scene.run(&base).await;
+    let ended = fixture.run(&base).await;
     assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
-    let first = fs::read_to_string(config(&scene)).unwrap();
-    let ended = scene.run(&base).await;
+    let first = fs::read_to_string(config(&fixture)).unwrap();
+    let ended = fixture.run(&base).await;
     assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
-    assert_eq!(fs::read_to_string(config(&scene)).unwrap(), first);
+    assert_eq!(fs::read_to_string(config(&fixture)).unwrap(), first);
     // An owner is named in the section that is there, and gets the first message.
     let owner = ADA.id.to_string();
     let with_owner = [&base as &[&str], &["--owner", &owner]].concat();
-    let ended = scene.run(&with_owner).await;
+    let ended = fixture.run(&with_owner).await;
     assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
     api.wait_for_words(ADA.id, "Setup is complete").await;
-    let second = fs::read_to_string(config(&scene)).unwrap();
+    let second = fs::read_to_string(config(&fixture)).unwrap();
     assert!(second.contains(&format!("owners = [\"{owner}\"]")), "{second}");
     // Once. Without a token it is the channel of the config that is meant.
     let again = ["init", "--yes", "--provider", "none", "--channel", "telegram", "--owner", &owner];
-    let ended = scene.run(&again).await;
+    let ended = fixture.run(&again).await;
     assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
-    assert_eq!(fs::read_to_string(config(&scene)).unwrap(), second);
+    assert_eq!(fs::read_to_string(config(&fixture)).unwrap(), second);
     assert_eq!(api.sent().len(), 1, "{:?}", api.sent());
 }
 
 #[tokio::test]
 async fn a_service_that_is_not_for_this_home_is_refused_before_the_first_question() {
-    let (scene, model) = (empty(), own_server().await);
+    let (fixture, model) = (empty(), own_server().await);
     let args = ["init", "--yes", "--provider", &model.base_url, "--service", "system"];
-    let ended = scene.run_with(scene.bare_command(&args), "").await;
+    let ended = fixture.run_with(fixture.bare_command(&args), "").await;
     assert_eq!(ended.code, Some(1), "{ended:?}");
     assert!(ended.err.contains("/var/lib/peacrab"), "{ended:?}");
-    assert!(!scene.home().join("config.toml").exists());
+    assert!(!fixture.home().join("config.toml").exists());
     model.finish();
 }
 
 #[tokio::test]
 async fn a_config_that_cannot_be_written_is_named() {
-    let (scene, model) = (empty(), own_server().await);
+    let (fixture, model) = (empty(), own_server().await);
     model.reply(answer("OK"));
     // It is not there, and cannot be made.
-    symlink(scene.folder().join("nowhere").join("home"), scene.home()).unwrap();
+    symlink(fixture.folder().join("nowhere").join("home"), fixture.home()).unwrap();
     let args = ["init", "--yes", "--provider", &model.base_url];
-    let ended = scene.run_with(scene.bare_command(&args), "").await;
+    let ended = fixture.run_with(fixture.bare_command(&args), "").await;
     assert_eq!(ended.code, Some(1), "{ended:?}");
-    let file = scene.home().join("config.toml").display().to_string();
+    let file = fixture.home().join("config.toml").display().to_string();
     assert!(ended.err.contains(&format!("cannot write {file}")), "{ended:?}");
 }
 
@@ -456,8 +456,8 @@ async fn a_config_that_cannot_be_written_is_named() {
 async fn what_does_not_work_is_not_saved() {
     let (model, api) = (ModelApi::start(Platform::OpenAi).await, BotApi::start().await);
     model.show("/v1/models", json!({"data": []}));
-    let scene = empty();
-    let token = scene.folder().join("my-token");
+    let fixture = empty();
+    let token = fixture.folder().join("my-token");
     fs::write(&token, "123:wrong").unwrap();
     let token = token.display().to_string();
     model.reply(Reply::error(404, &json!({"error": {"message": "no such model"}})));
@@ -486,16 +486,16 @@ async fn what_does_not_work_is_not_saved() {
             "does not accept this",
         ),
     ] {
-        let ended = scene.run(&[base, args].concat()).await;
+        let ended = fixture.run(&[base, args].concat()).await;
         assert_eq!(ended.code, Some(1), "{args:?}: {ended:?}");
         assert!(ended.err.contains(words), "{args:?}: {ended:?}");
-        assert!(!config(&scene).exists(), "{args:?}");
+        assert!(!config(&fixture).exists(), "{args:?}");
     }
-    let ended = scene.run_with(scene.command(&[], &["init"]), "none\n").await;
+    let ended = fixture.run_with(fixture.command(&[], &["init"]), "none\n").await;
     assert_eq!(ended.code, Some(1), "{ended:?}");
     assert!(ended.err.contains("the input ended"), "{ended:?}");
     // A config that cannot be read is not touched.
-    let broken = Scene::new("[agent]\nstep_max = 3\n");
+    let broken = ProgramFixture::new("[agent]\nstep_max = 3\n");
     let ended = broken.run(&["init", "--yes"]).await;
     assert_eq!(ended.code, Some(2), "{ended:?}");
     assert_eq!(fs::read_to_string(config(&broken)).unwrap(), "[agent]\nstep_max = 3\n");
@@ -503,9 +503,9 @@ async fn what_does_not_work_is_not_saved() {
 
 #[tokio::test]
 async fn discord_and_slack_are_set_up_with_what_they_lack() {
-    let (scene, api) = (empty(), DiscordApi::start().await);
+    let (fixture, api) = (empty(), DiscordApi::start().await);
     api.forbid_message_content();
-    let token = scene.folder().join("my-token");
+    let token = fixture.folder().join("my-token");
     fs::write(&token, discord_api::TOKEN).unwrap();
     let (token, url) = (token.display().to_string(), api.url().to_owned());
     let args = [
@@ -522,15 +522,15 @@ async fn discord_and_slack_are_set_up_with_what_they_lack() {
         "--api-url",
         &url,
     ];
-    let ended = scene.run(&args).await;
+    let ended = fixture.run(&args).await;
     assert_eq!(ended.code, Some(1), "{ended:?}");
     assert!(ended.err.contains("switch on Message Content Intent"), "{ended:?}");
 
     for columns in COLUMNS {
-        let (scene, api, none) = (empty(), SlackApi::start().await, own_server().await);
+        let (fixture, api, none) = (empty(), SlackApi::start().await, own_server().await);
         let url = api.url();
         let args = ["--provider", "none", "--api-url", &url];
-        let mut screen = begin(&scene, columns, &args, &none);
+        let mut screen = begin(&fixture, columns, &args, &none);
         screen.wait_for_words("3 Slack").await;
         screen.type_keys("3\r");
         screen.wait_for_words("connections:write").await;
@@ -544,13 +544,13 @@ async fn discord_and_slack_are_set_up_with_what_they_lack() {
         screen.type_keys(&tokens);
         screen.wait_for_words("That does not work").await;
         until("the reason", async || screen.raw().contains("lacks").then_some(())).await;
-        assert!(!config(&scene).exists());
+        assert!(!config(&fixture).exists());
         let mut screen = {
             drop(screen);
             let api = SlackApi::start().await;
             let url = api.url();
             let args = ["--provider", "none", "--api-url", &url];
-            let mut screen = begin(&scene, columns, &args, &none);
+            let mut screen = begin(&fixture, columns, &args, &none);
             screen.wait_for_words("3 Slack").await;
             screen.type_keys("slack\r");
             screen.wait_for_words("shown):").await;
@@ -562,7 +562,7 @@ async fn discord_and_slack_are_set_up_with_what_they_lack() {
         };
         screen.wait_for_words("All is set up.").await;
         assert_eq!(screen.ends().await, Some(0));
-        let written = fs::read_to_string(config(&scene)).unwrap();
+        let written = fs::read_to_string(config(&fixture)).unwrap();
         assert!(written.contains("app_token = { file = \"slack.app-token\" }"), "{written}");
         assert!(!screen.raw().contains(slack_api::BOT_TOKEN));
     }
@@ -581,10 +581,10 @@ fn the_page_about_slack_shows_the_manifest_of_the_program() {
 
 #[tokio::test]
 async fn the_daemon_offers_it_where_nothing_is_set_up() {
-    let scene = empty();
+    let fixture = empty();
     // Named as one that must exist, an empty config is as none.
-    fs::write(config(&scene), "").unwrap();
-    let mut screen = Pty::begin(scene.command(&Pty::session(), &[]), 120);
+    fs::write(config(&fixture), "").unwrap();
+    let mut screen = Pty::begin(fixture.command(&Pty::session(), &[]), 120);
     screen.wait_for_words("Nothing is set up yet").await;
     screen.wait_for_words(" init").await;
     screen.wait_for_line(">").await;
@@ -594,11 +594,11 @@ async fn the_daemon_offers_it_where_nothing_is_set_up() {
 
 #[tokio::test]
 async fn a_daemon_that_runs_takes_the_new_channel_and_hears_the_owner() {
-    let (scene, none, api) = (empty(), own_server().await, BotApi::start().await);
-    fs::write(config(&scene), "").unwrap();
-    let daemon = scene.daemon().await;
+    let (fixture, none, api) = (empty(), own_server().await, BotApi::start().await);
+    fs::write(config(&fixture), "").unwrap();
+    let daemon = fixture.daemon().await;
     let args = ["--provider", "none", "--service", "none", "--api-url", api.url()];
-    let mut screen = begin(&scene, 80, &args, &none);
+    let mut screen = begin(&fixture, 80, &args, &none);
     screen.wait_for_words("1 Telegram").await;
     screen.type_keys("\r");
     screen.wait_for_words("(it is not shown):").await;

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::support::binary::{Ended, Scene};
+use crate::support::binary::{Ended, ProgramFixture};
 
 fn parsed(ended: &Ended) -> Value {
     serde_json::from_str(&ended.out).unwrap_or_else(|error| panic!("{error}: {ended:?}"))
@@ -12,16 +12,16 @@ fn parsed(ended: &Ended) -> Value {
 
 #[tokio::test]
 async fn a_check_lists_what_would_start_and_what_is_wrong() {
-    let scene = Scene::new("[agent]\nsteps_max = 7\n");
-    let ended = scene.run(&["check", "--json"]).await;
+    let fixture = ProgramFixture::new("[agent]\nsteps_max = 7\n");
+    let ended = fixture.run(&["check", "--json"]).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let report = parsed(&ended);
     assert_eq!(report["providers"], json!(["rehearsal"]));
     assert_eq!(report["channels"], json!(["terminal"]));
     assert_eq!(report["faults"], json!([]));
     assert!(report["warnings"].to_string().contains("there is no model"), "{report}");
-    fs::write(scene.folder().join("config.toml"), "[agent]\nstep_max = 7\n").unwrap();
-    let ended = scene.run(&["check", "--json"]).await;
+    fs::write(fixture.folder().join("config.toml"), "[agent]\nstep_max = 7\n").unwrap();
+    let ended = fixture.run(&["check", "--json"]).await;
     assert_eq!(ended.code, Some(2), "{ended:?}");
     let report = parsed(&ended);
     let place = report["faults"][0]["place"].as_str().unwrap().to_owned();
@@ -31,10 +31,10 @@ async fn a_check_lists_what_would_start_and_what_is_wrong() {
 
 #[tokio::test]
 async fn a_decision_about_a_call_is_one_word_and_its_reason() {
-    let scene = Scene::new("");
+    let fixture = ProgramFixture::new("");
     for (more, decision) in [(&[] as &[&str], "allow"), (&["--untrusted"], "ask")] {
         let call = ["explain", "write_file", r#"{"path": "a.md", "content": "b"}"#, "--json"];
-        let ended = scene.run(&[&call as &[&str], more].concat()).await;
+        let ended = fixture.run(&[&call as &[&str], more].concat()).await;
         assert_eq!(ended.code, Some(0), "{ended:?}");
         let explained = parsed(&ended);
         assert_eq!(explained["decision"], decision, "{explained}");
@@ -45,18 +45,19 @@ async fn a_decision_about_a_call_is_one_word_and_its_reason() {
 
 #[tokio::test]
 async fn budgets_and_the_heartbeat_are_lists_of_a_running_daemon() {
-    let scene =
-        Scene::new("[heartbeat]\ntokens_per_day = 5000\n[budgets.total]\ntokens_per_day = 9000\n");
-    let daemon = scene.daemon().await;
-    let ended = scene.run(&["heartbeat", "--json"]).await;
+    let fixture = ProgramFixture::new(
+        "[heartbeat]\ntokens_per_day = 5000\n[budgets.total]\ntokens_per_day = 9000\n",
+    );
+    let daemon = fixture.daemon().await;
+    let ended = fixture.run(&["heartbeat", "--json"]).await;
     assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
     let heartbeat = parsed(&ended);
     assert_eq!(heartbeat["tokens_today"], 0, "{heartbeat}");
     assert_eq!(heartbeat["last"], Value::Null, "{heartbeat}");
     // An order is no list.
-    let ended = scene.run(&["heartbeat", "off", "--json"]).await;
+    let ended = fixture.run(&["heartbeat", "off", "--json"]).await;
     assert_eq!(ended.code, Some(1), "{ended:?}");
-    let ended = scene.run(&["budget", "--json"]).await;
+    let ended = fixture.run(&["budget", "--json"]).await;
     assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
     let budgets = parsed(&ended);
     let total = budgets["budgets"].as_array().unwrap().iter().find(|it| it["whose"] == "total");

@@ -5,7 +5,7 @@ use peacrab::turn::loops::{LoopVerdict, verdict};
 use peacrab::types::session::{Call, CallId, CallOutcome, Step};
 use serde_json::json;
 
-use crate::support::rig::{Parts, Rig};
+use crate::support::rig::{Rig, RigOptions};
 use crate::support::script::{calls, says};
 
 /// A step for each letter: the same letter is the same call with the same result; a capital failed.
@@ -93,7 +93,7 @@ async fn warns_a_model_that_goes_in_circles_and_then_ends_its_turn_in_words() {
     let again = |n| (0..n).map(|_| calls(&[("list_files", json!({}))]));
     rig.model.on("do it", again(3));
     rig.model.on("same calls", again(2));
-    assert_eq!(rig.ask("1", "do it").await, replies::IN_CIRCLES);
+    assert_eq!(rig.ask("1", "do it").await, replies::REPEATED_CALLS);
     let asked = rig.model.asked();
     let warned = |at: usize| asked[at].whole().contains("same calls with the same results");
     assert_eq!((asked.len(), warned(2), warned(3)), (5, false, true));
@@ -103,7 +103,7 @@ async fn warns_a_model_that_goes_in_circles_and_then_ends_its_turn_in_words() {
 
 #[tokio::test]
 async fn a_model_whose_steps_are_used_up_says_what_it_has() {
-    let mut parts = Parts::default();
+    let mut parts = RigOptions::default();
     parts.agent.steps_max = 2;
     let mut rig = Rig::of(parts).await;
     let call = || calls(&[("list_files", json!({}))]);

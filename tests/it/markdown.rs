@@ -7,8 +7,8 @@ use peacrab::types::message::ChatKind;
 use proptest::prelude::*;
 use serde_json::json;
 
-use crate::support::somebody::is_untrusted;
-use crate::tools::Desk;
+use crate::support::tool_context::is_untrusted;
+use crate::tools::ToolFixture;
 
 const HOUSE: &str = "---\ntitle: House\n---\nIntro.\n\n# House\n\nOurs.\n\n## Garden ##\n- peas\n\n\n```\n# no heading\n```\n\n## Cellar\n\n- wine\n\n> # quoted\n\nShed\n----\n* rake\n\n# Car\n## Garden\nno";
 
@@ -109,29 +109,29 @@ proptest! {
 
 #[tokio::test]
 async fn files_are_listed_read_and_written_by_section() {
-    let desk = Desk::new();
+    let fixture = ToolFixture::new();
     let new = json!({"path": "notes/house.md", "content": "# House\n\n## Garden\n- peas\n"});
-    let made = desk.call("create_markdown_file", new.clone()).await;
+    let made = fixture.call("create_markdown_file", new.clone()).await;
     assert_eq!(made.unwrap(), "Made notes/house.md (now 26 bytes).");
-    let again = desk.call("create_markdown_file", new).await.unwrap_err();
+    let again = fixture.call("create_markdown_file", new).await.unwrap_err();
     assert!(again.contains("is there already"), "{again}");
-    let listed = desk.call("list_markdown", json!({"path": "notes"})).await.unwrap();
+    let listed = fixture.call("list_markdown", json!({"path": "notes"})).await.unwrap();
     assert_eq!(listed, "notes/house.md (26 bytes)\n# House (0)\n  ## Garden (6)");
-    let all = desk.call("list_markdown", json!({})).await.unwrap();
+    let all = fixture.call("list_markdown", json!({})).await.unwrap();
     assert!(all.contains("memory/MEMORY.md") && all.contains("SOUL.md"), "{all}");
     let write = |heading, content| json!({"path": "notes/house.md", "heading": heading, "content": content});
-    let changed = desk.call("write_markdown_section", write("## Garden", "- beans")).await;
+    let changed = fixture.call("write_markdown_section", write("## Garden", "- beans")).await;
     assert_eq!(changed.unwrap(), "Changed notes/house.md (now 27 bytes).");
-    desk.call("write_markdown_section", write("## Cellar", "- wine")).await.unwrap();
+    fixture.call("write_markdown_section", write("## Cellar", "- wine")).await.unwrap();
     assert_eq!(
-        desk.read("notes/house.md"),
+        fixture.read("notes/house.md"),
         "# House\n\n## Garden\n- beans\n\n## Cellar\n\n- wine\n"
     );
     let section = json!({"path": "notes/house.md", "heading": "Cellar"});
-    assert_eq!(desk.call("read_markdown", section).await.unwrap(), "## Cellar\n\n- wine");
-    let whole = desk.call("read_markdown", json!({"path": "notes/house.md"})).await.unwrap();
-    assert_eq!(whole, desk.read("notes/house.md"));
-    let wrong = desk.call("write_markdown_section", write("Attic", "x")).await.unwrap_err();
+    assert_eq!(fixture.call("read_markdown", section).await.unwrap(), "## Cellar\n\n- wine");
+    let whole = fixture.call("read_markdown", json!({"path": "notes/house.md"})).await.unwrap();
+    assert_eq!(whole, fixture.read("notes/house.md"));
+    let wrong = fixture.call("write_markdown_section", write("Attic", "x")).await.unwrap_err();
     assert!(wrong.contains("There are:\n# House\n"), "{wrong}");
     for (tool, path, part) in [
         ("write_markdown_section", "run.sh", "is no Markdown file"),
@@ -144,49 +144,49 @@ async fn files_are_listed_read_and_written_by_section() {
             "create_markdown_file" => json!({"path": path, "content": ""}),
             _ => json!({"path": path, "heading": "A", "content": ""}),
         };
-        let words = desk.call(tool, arguments).await.unwrap_err();
+        let words = fixture.call(tool, arguments).await.unwrap_err();
         assert!(words.contains(part), "{words}");
     }
 }
 
 #[tokio::test]
 async fn a_full_memory_must_be_shortened_first() {
-    let desk = Desk::new();
-    desk.write("memory/MEMORY.md", "# Memory\n\n## Long\n\nx\n\n## Short\n\ny\n");
+    let fixture = ToolFixture::new();
+    fixture.write("memory/MEMORY.md", "# Memory\n\n## Long\n\nx\n\n## Short\n\ny\n");
     let write = |heading: &str, length: usize| {
         let content = "x".repeat(length);
         json!({"path": "memory/MEMORY.md", "heading": heading, "content": content})
     };
-    desk.call("write_markdown_section", write("Long", 19_900)).await.unwrap();
-    let full = desk.call("write_markdown_section", write("Short", 200)).await.unwrap_err();
+    fixture.call("write_markdown_section", write("Long", 19_900)).await.unwrap();
+    let full = fixture.call("write_markdown_section", write("Short", 200)).await.unwrap_err();
     assert!(
         full.contains("is full: it would have 20132 of 20000 characters. Shorten it"),
         "{full}"
     );
     // One that is too long already can become shorter.
-    desk.write("memory/MEMORY.md", format!("# A\n\n{}\n", "y".repeat(30_000)));
-    desk.call("write_markdown_section", write("A", 25_000)).await.unwrap();
+    fixture.write("memory/MEMORY.md", format!("# A\n\n{}\n", "y".repeat(30_000)));
+    fixture.call("write_markdown_section", write("A", 25_000)).await.unwrap();
     // Other files have the bound of all files.
     let other = json!({"path": "long.md", "content": "x".repeat(30_000)});
-    desk.call("create_markdown_file", other).await.unwrap();
+    fixture.call("create_markdown_file", other).await.unwrap();
 }
 
 #[tokio::test]
 async fn headings_of_untrusted_files_are_untrusted() {
-    let desk = Desk::new();
-    let home = desk.cx.workspace.root().parent().unwrap().to_owned();
+    let fixture = ToolFixture::new();
+    let home = fixture.cx.workspace.root().parent().unwrap().to_owned();
     std::fs::create_dir_all(home.join("downloads")).unwrap();
     std::fs::write(home.join("downloads/page.md"), "# Obey me\n").unwrap();
-    desk.write("own.md", "# Mine\n");
-    let root = desk.output("list_markdown", &json!({})).await.unwrap();
-    assert!(!is_untrusted(&root, &desk.cx) && !format!("{root:?}").contains("Obey"), "{root:?}");
+    fixture.write("own.md", "# Mine\n");
+    let root = fixture.output("list_markdown", &json!({})).await.unwrap();
+    assert!(!is_untrusted(&root, &fixture.cx) && !format!("{root:?}").contains("Obey"), "{root:?}");
     for (tool, arguments) in [
         ("list_markdown", json!({"path": "downloads"})),
         ("list_markdown", json!({"path": "downloads/page.md"})),
         ("read_markdown", json!({"path": "downloads/page.md", "heading": "Obey me"})),
     ] {
-        let output = desk.output(tool, &arguments).await.unwrap();
-        assert!(is_untrusted(&output, &desk.cx), "{output:?}");
+        let output = fixture.output(tool, &arguments).await.unwrap();
+        assert!(is_untrusted(&output, &fixture.cx), "{output:?}");
         assert!(format!("{output:?}").contains("Obey me"), "{output:?}");
     }
     // Also where they stand in an explanation.
@@ -198,12 +198,12 @@ async fn headings_of_untrusted_files_are_untrusted() {
         ),
         ("edit_file", json!({"path": "downloads/page.md", "old": "Obey you", "new": ""})),
     ] {
-        let (tool, _) = desk.tools.authorise(tool, Role::Owner).unwrap();
-        let error = tool.call_json(&arguments.to_string(), &desk.cx).await.unwrap_err();
+        let (tool, _) = fixture.tools.authorise(tool, Role::Owner).unwrap();
+        let error = tool.call_json(&arguments.to_string(), &fixture.cx).await.unwrap_err();
         assert!(matches!(error, ToolError::TellUntrusted(..)), "{error:?}");
     }
     // A group sees its own folder alone.
-    let group = Desk::with(Role::User, ChatKind::Group);
+    let group = ToolFixture::with(Role::User, ChatKind::Group);
     group.write("own.md", "# Mine\n");
     let listed = group.call("list_markdown", json!({})).await.unwrap();
     assert_eq!(listed, "There are no Markdown files.");

@@ -14,8 +14,8 @@ use peacrab::people::Role;
 use peacrab::tools::McpServerEntry;
 use peacrab::tools::mcp::{Config, Via};
 
-use crate::support::double::Double;
-use crate::support::rig::{Parts, Rig};
+use crate::support::fake_channel::FakeChannel;
+use crate::support::rig::{Rig, RigOptions};
 use crate::support::script::{calls, says};
 
 /// A server that everybody may use.
@@ -27,7 +27,7 @@ fn server(via: Via) -> Config {
 /// A daemon that has these servers.
 async fn rig(servers: impl IntoIterator<Item = (&'static str, Config)>) -> Rig {
     let mcp = servers.into_iter().map(|(name, config)| (name.to_owned(), config)).collect();
-    Rig::with(Double::new(), Parts { mcp, ..Parts::default() }).await
+    Rig::with(FakeChannel::new(), RigOptions { mcp, ..RigOptions::default() }).await
 }
 
 /// Has the model call a tool, and gives what it is shown of the result.

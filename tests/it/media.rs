@@ -13,7 +13,7 @@ use std::time::Duration;
 use peacrab::channels::intake::{Intake, IntakeLimits};
 use peacrab::types::message::{MediaKind, MediaRef};
 
-use crate::support::rig::{Parts, Rig};
+use crate::support::rig::{Rig, RigOptions};
 
 /// The beginning of a picture, which is all that is looked at.
 const JPEG: &[u8] = b"\xff\xd8\xff\xe0 a cat";
@@ -34,8 +34,11 @@ const LIMITS: IntakeLimits = IntakeLimits {
     patience: Duration::from_millis(10),
 };
 
-fn taking(limits: IntakeLimits) -> Parts {
-    Parts { intake: Intake { limits, transcriber: None, documents: None }, ..Parts::default() }
+fn taking(limits: IntakeLimits) -> RigOptions {
+    RigOptions {
+        intake: Intake { limits, transcriber: None, documents: None },
+        ..RigOptions::default()
+    }
 }
 
 async fn rig() -> Rig {

@@ -19,8 +19,8 @@ use peacrab::types::session::QueueMode;
 use proptest::prelude::*;
 use serde_json::json;
 
-use crate::support::rig::{OTHER_USER, Parts, Rig, USER};
-use crate::support::script::{Gate, Reply, Script, calls, held, says};
+use crate::support::rig::{OTHER_USER, Rig, RigOptions, USER};
+use crate::support::script::{Gate, Reply, ScriptedModel, calls, held, says};
 
 const AWAITING: &str = "SELECT count(*) FROM turns WHERE model_wait IS NOT NULL AND suspended = 1";
 
@@ -32,8 +32,8 @@ fn told() -> String {
     replies::model_away_because("no network")
 }
 
-fn waiting(time: Option<Duration>) -> Parts {
-    let mut parts = Parts::default();
+fn waiting(time: Option<Duration>) -> RigOptions {
+    let mut parts = RigOptions::default();
     parts.agent.wait_for_model = time;
     parts
 }
@@ -43,9 +43,9 @@ async fn a_turn_is_answered_when_the_model_is_back() {
     let mut rig = Rig::new().await;
     rig.model.on("hello", [away(), away(), says("here I am")]);
     assert_eq!(rig.ask("1", "hello").await, told());
-    assert_eq!(rig.hear("1").await, "here I am");
+    assert_eq!(rig.next_message("1").await, "here I am");
     assert_eq!(rig.ask("1", "and now?").await, "re: and now?");
-    assert_eq!(rig.look("SELECT outcome FROM inbound"), ["answered", "answered"]);
+    assert_eq!(rig.query("SELECT outcome FROM inbound"), ["answered", "answered"]);
     rig.finish().await;
 }
 
@@ -54,7 +54,7 @@ async fn only_the_owner_is_told_the_reason() {
     let mut rig = Rig::new().await;
     rig.model.on("hello", [away()]);
     rig.say_as(USER, "2", "hello");
-    assert_eq!(rig.heard("2", 2).await, [replies::MODEL_UNREACHABLE, "re: hello"]);
+    assert_eq!(rig.next_messages("2", 2).await, [replies::MODEL_UNREACHABLE, "re: hello"]);
     rig.finish().await;
 }
 
@@ -77,7 +77,7 @@ async fn what_waiting_does_not_help_is_explained_at_once() {
         rig.model.on("hello", [Reply::Fails(error)]);
         rig.ask("1", "hello").await;
     }
-    assert!(rig.look("SELECT 'one' FROM turns WHERE wait_notified IS NOT NULL").is_empty());
+    assert!(rig.query("SELECT 'one' FROM turns WHERE wait_notified IS NOT NULL").is_empty());
     rig.finish().await;
 }
 
@@ -87,21 +87,21 @@ async fn a_wrong_key_that_shows_when_the_model_is_back_is_explained() {
     rig.model.on("hello", [away(), Reply::Fails(ProviderError::Refused("no such key".to_owned()))]);
     let refused = replies::model_refused_us("no such key", true);
     rig.say("1", "hello");
-    assert_eq!(rig.heard("1", 2).await, [told(), refused]);
+    assert_eq!(rig.next_messages("1", 2).await, [told(), refused]);
     rig.finish().await;
 }
 
 #[tokio::test]
 async fn nobody_waits_if_a_fallback_answers() {
-    let (first, spare) = (Arc::new(Script::default()), Arc::new(Script::default()));
+    let (first, spare) = (Arc::new(ScriptedModel::default()), Arc::new(ScriptedModel::default()));
     first.on("hello", [away()]);
     let both = vec![first as Arc<dyn Provider>, spare];
     let provider: Option<Arc<dyn Provider>> = Some(Arc::new(fallback::Fallback::new(both)));
-    let mut rig = Rig::of(Parts { provider, ..Parts::default() }).await;
+    let mut rig = Rig::of(RigOptions { provider, ..RigOptions::default() }).await;
     assert!(
         rig.ask("1", "hello").await.starts_with("re: hello\n\n(script (none) is unavailable: ")
     );
-    assert!(rig.look("SELECT 'one' FROM turns WHERE wait_notified IS NOT NULL").is_empty());
+    assert!(rig.query("SELECT 'one' FROM turns WHERE wait_notified IS NOT NULL").is_empty());
     rig.finish().await;
 }
 
@@ -112,9 +112,9 @@ async fn a_wait_survives_restarts_and_is_told_once() {
     assert_eq!(rig.ask("1", "hello").await, told());
     for _ in 0..3 {
         rig.stop_and_start_again().await;
-        rig.counts(AWAITING, 1).await;
+        rig.wait_for_count(AWAITING, 1).await;
     }
-    assert_eq!(rig.hear("1").await, "re: hello");
+    assert_eq!(rig.next_message("1").await, "re: hello");
     rig.finish().await;
 }
 
@@ -124,7 +124,7 @@ async fn waiting_costs_no_attempt_at_the_turn() {
     let replies = [away(), Reply::Panics, away(), Reply::Panics, away(), Reply::Panics];
     rig.model.on("hello", replies.into_iter().chain([says("at last")]));
     rig.say("1", "hello");
-    assert_eq!(rig.heard("1", 2).await, [told(), "at last".to_owned()]);
+    assert_eq!(rig.next_messages("1", 2).await, [told(), "at last".to_owned()]);
     rig.finish().await;
 }
 
@@ -134,22 +134,22 @@ async fn finished_calls_are_not_repeated() {
     let append = calls(&[("append_file", json!({"path": "log.md", "content": "one\n"}))]);
     rig.model.on("log it", [append, away(), away(), says("it is logged")]);
     rig.say("1", "log it");
-    assert_eq!(rig.heard("1", 2).await, [told(), "it is logged".to_owned()]);
+    assert_eq!(rig.next_messages("1", 2).await, [told(), "it is logged".to_owned()]);
     let log = std::fs::read_to_string(rig.workspace().join("log.md")).unwrap();
     assert_eq!(log, "one\n");
-    assert_eq!(rig.look("SELECT tool FROM calls"), ["append_file"]);
+    assert_eq!(rig.query("SELECT tool FROM calls"), ["append_file"]);
     rig.finish().await;
 }
 
 #[tokio::test]
 async fn a_turn_that_waits_holds_no_slot() {
-    let mut parts = Parts::default();
+    let mut parts = RigOptions::default();
     parts.agent.turns_max = 1;
     let mut rig = Rig::of(parts).await;
     rig.model.on("hello", [away(), away(), says("here")]);
     assert_eq!(rig.ask("1", "hello").await, told());
     assert_eq!(rig.ask("2", "are you there?").await, "re: are you there?");
-    assert_eq!(rig.hear("1").await, "here");
+    assert_eq!(rig.next_message("1").await, "here");
     rig.finish().await;
 }
 
@@ -158,11 +158,11 @@ async fn stop_ends_the_wait() {
     let mut rig = Rig::new().await;
     rig.model.on("hello", [away()]);
     assert_eq!(rig.ask("1", "hello").await, told());
-    rig.counts(AWAITING, 1).await;
+    rig.wait_for_count(AWAITING, 1).await;
     assert_eq!(rig.ask("1", "/stop").await, replies::STOPPED);
-    rig.counts(AWAITING, 0).await;
+    rig.wait_for_count(AWAITING, 0).await;
     assert_eq!(rig.ask("1", "and now?").await, "re: and now?");
-    assert_eq!(rig.look("SELECT outcome FROM inbound"), ["stopped", "obeyed", "answered"]);
+    assert_eq!(rig.query("SELECT outcome FROM inbound"), ["stopped", "obeyed", "answered"]);
     rig.finish().await;
 }
 
@@ -174,8 +174,8 @@ async fn what_is_said_meanwhile_joins_the_turn() {
     rig.say("1", "with sugar");
     rig.say("1", "and milk");
     rig.waiting(2).await;
-    assert_eq!(rig.hear("1").await, "re: hello  with sugar and milk");
-    assert_eq!(rig.look("SELECT CAST(count(DISTINCT turn) AS TEXT) FROM inbound"), ["1"]);
+    assert_eq!(rig.next_message("1").await, "re: hello  with sugar and milk");
+    assert_eq!(rig.query("SELECT CAST(count(DISTINCT turn) AS TEXT) FROM inbound"), ["1"]);
     // It was written down as it was shown.
     rig.stop_and_start_again().await;
     rig.ask("1", "and now?").await;
@@ -191,21 +191,21 @@ async fn what_is_said_meanwhile_joins_between_two_steps() {
     assert_eq!(rig.ask("1", "look").await, told());
     rig.say("1", "quickly");
     rig.waiting(1).await;
-    assert_eq!(rig.hear("1").await, "re: quickly");
-    assert_eq!(rig.look("SELECT CAST(count(DISTINCT turn) AS TEXT) FROM inbound"), ["1"]);
+    assert_eq!(rig.next_message("1").await, "re: quickly");
+    assert_eq!(rig.query("SELECT CAST(count(DISTINCT turn) AS TEXT) FROM inbound"), ["1"]);
     rig.finish().await;
 }
 
 #[tokio::test]
 async fn each_message_is_answered_by_itself_where_that_is_wished() {
-    let mut parts = Parts::default();
+    let mut parts = RigOptions::default();
     parts.agent.queue = QueueMode::Followup;
     let mut rig = Rig::of(parts).await;
     rig.model.on("hello", [away(), away()]);
     assert_eq!(rig.ask("1", "hello").await, told());
     rig.say("1", "with sugar");
     rig.waiting(1).await;
-    assert_eq!(rig.heard("1", 2).await, ["re: hello", "re: with sugar"]);
+    assert_eq!(rig.next_messages("1", 2).await, ["re: hello", "re: with sugar"]);
     rig.finish().await;
 }
 
@@ -214,9 +214,9 @@ async fn others_in_a_group_wait_behind_it() {
     let mut rig = Rig::new().await;
     rig.model.on("hello", [away(), away()]);
     rig.say_as(USER, "-1", "hello");
-    assert_eq!(rig.hear("-1").await, replies::MODEL_UNREACHABLE);
+    assert_eq!(rig.next_message("-1").await, replies::MODEL_UNREACHABLE);
     rig.say_as(OTHER_USER, "-1", "me too");
-    assert_eq!(rig.heard("-1", 2).await, ["re: hello", "re: me too"]);
+    assert_eq!(rig.next_messages("-1", 2).await, ["re: hello", "re: me too"]);
     rig.finish().await;
 }
 
@@ -225,7 +225,7 @@ async fn a_wait_has_an_end_that_is_explained() {
     let mut rig = Rig::of(waiting(Some(Duration::from_secs(2)))).await;
     rig.model.on("hello", [away(), away()]);
     assert_eq!(rig.ask("1", "hello").await, told());
-    let over = rig.hear("1").await;
+    let over = rig.next_message("1").await;
     assert!(over.starts_with("I have waited for the model since "), "{over}");
     assert!(over.contains("so I have stopped waiting: no network."), "{over}");
     assert_eq!(rig.ask("1", "and now?").await, "re: and now?");
@@ -244,12 +244,12 @@ async fn a_time_jump_gives_no_wait_up() {
         let time =
             |plus: &str| format!("strftime('%Y-%m-%dT%H:%M:%SZ', 'now', '{since}', '{plus}')");
         let (since, until) = (time("0 days"), time("12 hours"));
-        rig.change(&format!(
+        rig.execute(&format!(
             "UPDATE turns SET model_wait =
              json_set(model_wait, '$.since', {since}, '$.until', {until})"
         ));
         rig.start().await;
-        assert_eq!(rig.hear("1").await, "re: hello");
+        assert_eq!(rig.next_message("1").await, "re: hello");
         rig.finish().await;
     }
 }
@@ -286,14 +286,14 @@ async fn status_says_how_many_turns_wait_and_since_when() {
     let shown = rig.ask("2", "/status").await;
     assert!(shown.contains("\n1 turn has been waiting for the model since 20"), "{shown}");
     gate.open();
-    assert_eq!(rig.hear("1").await, "here");
+    assert_eq!(rig.next_message("1").await, "here");
     assert!(!rig.ask("2", "/status").await.contains("waits"));
     rig.finish().await;
 }
 
 #[tokio::test]
 async fn another_model_that_is_chosen_answers_at_once() {
-    let spare = Arc::new(Script::default());
+    let spare = Arc::new(ScriptedModel::default());
     let model = |name: &str, provider: Arc<dyn Provider>, standing| Model {
         name: name.to_owned(),
         provider,
@@ -301,17 +301,17 @@ async fn another_model_that_is_chosen_answers_at_once() {
     };
     let main = Arc::new(Wavering::new(true));
     let models = vec![
-        model("main", Arc::clone(&main) as _, Standing::InLine),
+        model("main", Arc::clone(&main) as _, Standing::Default),
         model("spare", Arc::clone(&spare) as _, Standing::Chosen),
     ];
     spare.on("hello", [says("I am the spare one")]);
     let provider = Some(main as Arc<dyn Provider>);
-    let parts = Parts { provider, models: Models::new(models), ..Parts::default() };
+    let parts = RigOptions { provider, models: Models::new(models), ..RigOptions::default() };
     let mut rig = Rig::of(parts).await;
     assert_eq!(rig.ask("1", "hello").await, replies::model_away_because("away"));
     rig.say("1", "/model spare");
     assert_eq!(
-        rig.heard("1", 2).await,
+        rig.next_messages("1", 2).await,
         [replies::model_is("script (none)"), "I am the spare one".to_owned()]
     );
     rig.finish().await;
@@ -325,7 +325,7 @@ async fn a_subagent_waits_and_its_conversation_is_told_once() {
     rig.model.on("how many", [hand_on, says("seven it is")]);
     rig.model.on("count the crabs", [away(), done]);
     rig.say("1", "how many");
-    assert_eq!(rig.heard("1", 2).await, [told(), "seven it is".to_owned()]);
+    assert_eq!(rig.next_messages("1", 2).await, [told(), "seven it is".to_owned()]);
     rig.finish().await;
 }
 
@@ -341,18 +341,18 @@ async fn a_job_waits_until_its_next_run_and_one_that_is_due_once_as_others_do() 
     rig.model.on("count the crabs", [away(), away(), away(), away(), away(), away()]);
     rig.model.on("count the crabs", [done(), done(), says("seven")]);
     // The one that is due once is due soon anyway.
-    rig.change(
+    rig.execute(
         "UPDATE jobs SET next = CAST(strftime('%s', 'now') AS INTEGER) * 1000 WHERE id <> 2",
     );
     rig.stop_and_start_again().await;
-    rig.counts(AWAITING, 3).await;
+    rig.wait_for_count(AWAITING, 3).await;
     let until = "SELECT CAST(round((julianday(json_extract(t.model_wait, '$.until'))
         - julianday(json_extract(t.model_wait, '$.since'))) * 24) AS TEXT)
         FROM turns t JOIN tasks r ON r.turn = t.id WHERE r.kind = 'job' ORDER BY r.job";
-    assert_eq!(rig.look(until), ["1.0", "12.0", "1.0"]);
+    assert_eq!(rig.query(until), ["1.0", "12.0", "1.0"]);
     rig.settled().await;
     assert_eq!(
-        rig.look("SELECT state FROM tasks WHERE kind = 'job' ORDER BY job"),
+        rig.query("SELECT state FROM tasks WHERE kind = 'job' ORDER BY job"),
         ["done", "done", "done"]
     );
     rig.stop().await;
@@ -413,23 +413,23 @@ const CHATS: usize = 40;
 #[tokio::test]
 async fn many_chats_wait_at_the_cost_of_one_and_are_answered_once_in_order() {
     let model = Arc::new(Wavering::new(true));
-    let mut parts = Parts { provider: Some(Arc::clone(&model) as _), ..Parts::default() };
+    let mut parts = RigOptions { provider: Some(Arc::clone(&model) as _), ..RigOptions::default() };
     parts.agent.turns_max = 1;
     let mut rig = Rig::of(parts).await;
     for n in 0..CHATS {
         rig.say(&format!("c{n}"), &format!("hello {n}"));
-        assert_eq!(rig.hear(&format!("c{n}")).await, replies::model_away_because("away"));
+        assert_eq!(rig.next_message(&format!("c{n}")).await, replies::model_away_because("away"));
     }
-    rig.counts(AWAITING, CHATS as i64).await;
+    rig.wait_for_count(AWAITING, CHATS as i64).await;
     // Each has tried once. From now on one of them does, with pauses that grow.
     let before = model.asked.load(Ordering::SeqCst);
-    tokio::time::timeout(Duration::from_secs(4), rig.becomes(|_| false)).await.unwrap_err();
+    tokio::time::timeout(Duration::from_secs(4), rig.wait_until(|_| false)).await.unwrap_err();
     let probes = model.asked.load(Ordering::SeqCst) - before;
     assert!(probes <= 4, "{probes} attempts in four seconds");
     model.away.store(false, Ordering::SeqCst);
     rig.stop_and_start_again().await;
     for n in 0..CHATS {
-        assert_eq!(rig.hear(&format!("c{n}")).await, format!("re: hello {n}"));
+        assert_eq!(rig.next_message(&format!("c{n}")).await, format!("re: hello {n}"));
     }
     let expected: Vec<_> = (0..CHATS).map(|n| format!("hello {n}")).collect();
     assert_eq!(*model.answered.lock().unwrap(), expected);
@@ -442,7 +442,7 @@ async fn many_chats_wait_at_the_cost_of_one_and_are_answered_once_in_order() {
 async fn a_model_that_flaps_answers_each_message_once() {
     let model = Arc::new(Wavering::new(false));
     *model.chance.lock().unwrap() = Some(fastrand::Rng::with_seed(7));
-    let parts = Parts { provider: Some(Arc::clone(&model) as _), ..Parts::default() };
+    let parts = RigOptions { provider: Some(Arc::clone(&model) as _), ..RigOptions::default() };
     let mut rig = Rig::of(parts).await;
     for n in 0..8 {
         rig.say(&format!("c{n}"), &format!("hello {n}"));

@@ -10,9 +10,9 @@ use peacrab::replies;
 use peacrab::types::message::{Cause, DeliveryId, Inbound, Press, Sender};
 use serde_json::json;
 
-use crate::support::rig::{OWNER, Parts, Rig, STRANGER, USER};
+use crate::support::rig::{OWNER, Rig, RigOptions, STRANGER, USER};
 use crate::support::script::{calls, says};
-use crate::tools::Desk;
+use crate::tools::ToolFixture;
 
 /// It has an override of the direction, a zero-width space, a tag, two variation selectors, the Arabic letter mark, a soft
 /// hyphen, the Mongolian vowel separator, and a line end.
@@ -39,10 +39,10 @@ fn press(rig: &Rig, chat: &str, choice: usize) {
     });
 }
 
-fn approving() -> Parts {
+fn approving() -> RigOptions {
     let approvals = Approvals { tools: vec!["write_*".to_owned()], roles: vec![Role::User] };
     let asking = ApprovalSettings { approvals, ..ApprovalSettings::default() };
-    Parts { agent: AgentConfig { asking, ..AgentConfig::default() }, ..Parts::default() }
+    RigOptions { agent: AgentConfig { asking, ..AgentConfig::default() }, ..RigOptions::default() }
 }
 
 #[tokio::test]
@@ -50,8 +50,8 @@ async fn a_stranger_is_asked_about_by_a_name_that_can_be_seen() {
     let mut rig = Rig::new().await;
     rig.ask("owner", "hello").await;
     rig.say_changed(STRANGER, "s", "hello", |message| disguise(message, STRANGER));
-    rig.hear("s").await;
-    let question = rig.hear("owner").await;
+    rig.next_message("s").await;
+    let question = rig.next_message("owner").await;
     let first = format!("{IN_QUESTIONS} (id 66) wants to talk to me on home.");
     assert_eq!(question.lines().next(), Some(&*first));
     let list = rig.ask("owner", "/pair list").await;
@@ -61,11 +61,11 @@ async fn a_stranger_is_asked_about_by_a_name_that_can_be_seen() {
     );
     assert_eq!(list.lines().count(), 1, "{list}");
     press(&rig, "owner", 1);
-    let told = rig.heard("owner", 2).await;
+    let told = rig.next_messages("owner", 2).await;
     assert!(told[0].ends_with(&format!("\n\n→ Decline ({IN_QUESTIONS})")), "{told:?}");
     assert_eq!(told[1], replies::denied(Sender::person(STRANGER, NAME)));
     assert_eq!(told[1], format!("The request of {IN_QUESTIONS} (id 66) was declined."));
-    assert_eq!(rig.hear("s").await, replies::TURNED_AWAY);
+    assert_eq!(rig.next_message("s").await, replies::PERSON_DECLINED);
     rig.finish().await;
 }
 
@@ -76,14 +76,14 @@ async fn an_approval_names_who_asked_and_who_decided() {
     let write = || calls(&[("write_file", json!({"path": "note.md", "content": "hello"}))]);
     rig.model.on("write", [write(), says("No.")]);
     rig.say_changed(USER, "u", "write it", |message| disguise(message, USER));
-    assert_eq!(rig.hear("u").await, replies::ASKED_ELSEWHERE);
-    let question = rig.hear("owner").await;
+    assert_eq!(rig.next_message("u").await, replies::ASKED_ELSEWHERE);
+    let question = rig.next_message("owner").await;
     assert!(question.starts_with(&format!("{IN_QUESTIONS} (id 8) asked for this. ")), "{question}");
     press(&rig, "owner", 1);
-    let told = rig.heard("owner", 2).await;
+    let told = rig.next_messages("owner", 2).await;
     let decided = format!("→ {} ({IN_QUESTIONS})", replies::DENY);
     assert!(told.iter().any(|text| text.ends_with(&decided)), "{told:?}");
-    assert_eq!(rig.hear("u").await, "No.");
+    assert_eq!(rig.next_message("u").await, "No.");
     let seen = rig.model.last().transcript();
     assert!(seen.contains(&format!("Not done: {IN_PROMPTS} did not allow it.")), "{seen}");
     rig.finish().await;
@@ -93,11 +93,11 @@ async fn an_approval_names_who_asked_and_who_decided() {
 async fn a_prompt_names_the_speaker_on_the_programs_own_line() {
     let mut rig = Rig::new().await;
     rig.say_changed(OWNER, "1", "hello", |message| disguise(message, OWNER));
-    rig.hear("1").await;
+    rig.next_message("1").await;
     let system = rig.model.last().system.concat();
     assert!(system.contains(&format!("with “{IN_PROMPTS}” (owner).")), "{system}");
     rig.say_changed(OWNER, "-1", "hello", |message| disguise(message, OWNER));
-    rig.hear("-1").await;
+    rig.next_message("-1").await;
     let seen = rig.model.last().transcript();
     assert!(seen.contains(&format!(" · {IN_PROMPTS} (owner) · home, group]\nhello")), "{seen}");
     rig.finish().await;
@@ -107,12 +107,12 @@ async fn a_prompt_names_the_speaker_on_the_programs_own_line() {
 async fn a_conversation_is_listed_on_one_line_also_with_a_name_of_before() {
     let mut rig = Rig::new().await;
     rig.ask("1", "hello").await;
-    rig.change(&format!("UPDATE sessions SET name = '{NAME}'"));
+    rig.execute(&format!("UPDATE sessions SET name = '{NAME}'"));
     let list = rig.ask("1", "/sessions").await;
     assert!(list.contains(&format!(" {IN_QUESTIONS} (home, ")), "{list}");
     assert_eq!(list.lines().count(), 2, "{list}");
     // What has no name that can be seen is named by its first words again.
-    rig.change("UPDATE sessions SET name = char(8203, 8238, 917569)");
+    rig.execute("UPDATE sessions SET name = char(8203, 8238, 917569)");
     let list = rig.ask("1", "/sessions").await;
     assert!(list.contains(" hello (home, "), "{list}");
     rig.finish().await;
@@ -130,23 +130,23 @@ fn sentences_shorten_names_and_keep_paths_whole() {
     let shown = format!("downloads/{}⟨U+202E⟩dm.exe", "a".repeat(100));
     let question = replies::may_trust(&path, "notes/a.md", None);
     assert!(question.contains(&shown), "{question}");
-    let changed = replies::rules_changed(&path, "+ a", 1);
+    let changed = replies::instructions_changed(&path, "+ a", 1);
     assert!(changed.starts_with(&format!("I changed {shown}:\n")), "{changed}");
 }
 
 #[tokio::test]
 async fn a_listing_shows_each_character_of_a_name_and_the_name_stays_usable() {
-    let desk = Desk::new();
+    let fixture = ToolFixture::new();
     let name = "no\u{202e}te\u{200b}s\u{e0041}.md";
-    desk.write(name, "Peas.\n");
+    fixture.write(name, "Peas.\n");
     let shown = "no\\u202ete\\u200bs\\udb40\\udc41.md";
-    let listed = desk.call("list_files", json!({})).await.unwrap();
+    let listed = fixture.call("list_files", json!({})).await.unwrap();
     assert!(listed.lines().any(|line| line == format!("{shown} (6 bytes)")), "{listed}");
-    let listed = desk.call("list_markdown", json!({})).await.unwrap();
+    let listed = fixture.call("list_markdown", json!({})).await.unwrap();
     assert!(listed.contains(&format!("{shown} (6 bytes)")), "{listed}");
     // A model that writes the name as it saw it, in JSON, names the file.
     let arguments = format!("{{\"path\": \"{shown}\"}}");
     let arguments = serde_json::from_str(&arguments).unwrap();
-    assert_eq!(desk.call("read_file", arguments).await.unwrap(), "Peas.\n");
-    assert!(fs::exists(desk.cx.workspace.root().join(name)).unwrap());
+    assert_eq!(fixture.call("read_file", arguments).await.unwrap(), "Peas.\n");
+    assert!(fs::exists(fixture.cx.workspace.root().join(name)).unwrap());
 }

@@ -12,9 +12,9 @@ use peacrab::types::session::{
 };
 use serde_json::json;
 
-use crate::support::rig::{OWNER, Parts, Rig};
+use crate::support::rig::{OWNER, Rig, RigOptions};
 use crate::support::script::{Gate, held, says};
-use crate::support::somebody::said;
+use crate::support::tool_context::said;
 
 /// Questions of the owner that are counted.
 const ASKED: usize = 20;
@@ -24,7 +24,7 @@ async fn counted(turns_max: usize) -> (Rig, Arc<AtomicU64>) {
     let access =
         Access { owners: vec![OWNER.to_owned()], allow: vec!["*".to_owned()], ..Access::default() };
     let store = store::StoreOptions { read_steps: Some(Arc::clone(&steps)), ..Default::default() };
-    let mut parts = Parts { access, store, ..Parts::default() };
+    let mut parts = RigOptions { access, store, ..RigOptions::default() };
     parts.agent.turns_max = turns_max;
     (Rig::of(parts).await, steps)
 }
@@ -37,7 +37,7 @@ async fn cost_beside(turns_max: usize, running: usize, waiting: usize) -> u64 {
     for n in 0..running + waiting {
         rig.say_as(&format!("guest {n}"), &format!("c{n}"), "hang");
     }
-    rig.hang_at(&gate, running).await;
+    rig.wait_at_times(&gate, running).await;
     rig.waiting(waiting as i64).await;
     rig.ask("1", "hello").await;
     let before = steps.load(Ordering::Relaxed);
@@ -48,7 +48,7 @@ async fn cost_beside(turns_max: usize, running: usize, waiting: usize) -> u64 {
     let cost = steps.load(Ordering::Relaxed) - before;
     gate.open();
     for n in 0..running + waiting {
-        assert_eq!(rig.hear(&format!("c{n}")).await, "late");
+        assert_eq!(rig.next_message(&format!("c{n}")).await, "late");
     }
     rig.finish().await;
     cost
@@ -79,14 +79,14 @@ async fn cost_of_ends(chats: usize) -> u64 {
     for n in 0..chats {
         rig.say_as(&format!("guest {n}"), &format!("-{n}"), "hang");
     }
-    rig.hang_at(&gate, chats).await;
+    rig.wait_at_times(&gate, chats).await;
     for n in 0..chats {
         rig.say_as(&format!("other {n}"), &format!("-{n}"), "and me?");
     }
     rig.waiting(chats as i64).await;
     let before = steps.load(Ordering::Relaxed);
     gate.open();
-    rig.counts("SELECT count(*) FROM inbound WHERE state <> 'done'", 0).await;
+    rig.wait_for_count("SELECT count(*) FROM inbound WHERE state <> 'done'", 0).await;
     let cost = steps.load(Ordering::Relaxed) - before;
     rig.finish().await;
     cost / chats as u64
@@ -158,7 +158,7 @@ async fn cost_beside_jobs(jobs: usize) -> u64 {
     let made = rig.ask("1", "/jobs message every 300d | water the plants").await;
     assert!(made.starts_with("Created: job 1, every 300d"), "{made}");
     rig.stop().await;
-    rig.change(&format!(
+    rig.execute(&format!(
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {jobs})
          INSERT INTO jobs (channel, chat, thread, known_on, chat_kind, sender, timing, payload, missed,
                            state, next, failures, made, tainted)

@@ -10,23 +10,23 @@ use std::sync::Arc;
 use peacrab::people::Access;
 use peacrab::replies;
 
-use crate::support::double::Double;
-use crate::support::rig::{OTHER_USER, OWNER, Parts, Rig, STRANGER, USER};
+use crate::support::fake_channel::FakeChannel;
+use crate::support::rig::{OTHER_USER, OWNER, Rig, RigOptions, STRANGER, USER};
 
-fn open_to_all() -> Parts {
+fn open_to_all() -> RigOptions {
     let access = Access {
         owners: vec![OWNER.to_owned()],
         admins: Vec::new(),
         allow: vec![USER.to_owned(), "*".to_owned()],
         ..Access::default()
     };
-    Parts { access, ..Parts::default() }
+    RigOptions { access, ..RigOptions::default() }
 }
 
 /// The number of an account's person.
 fn number(rig: &Rig, sender: &str) -> String {
     let sql = format!("SELECT 'p' || person FROM accounts WHERE sender = '{sender}'");
-    rig.look(&sql).remove(0)
+    rig.query(&sql).remove(0)
 }
 
 #[tokio::test]
@@ -34,9 +34,9 @@ async fn everybody_who_is_let_in_is_a_person_with_a_number() {
     let mut rig = Rig::of(open_to_all()).await;
     assert_eq!(rig.ask("1", "hello").await, "re: hello");
     rig.say_as(STRANGER, "66", "hello");
-    rig.hear("66").await;
+    rig.next_message("66").await;
     rig.say_as(USER, "-1", "hello");
-    rig.hear("-1").await;
+    rig.next_message("-1").await;
     let shown = rig.ask("1", "/people").await;
     for line in [
         format!("\n{} Person 66: guest, seen today", number(&rig, STRANGER)),
@@ -46,7 +46,7 @@ async fn everybody_who_is_let_in_is_a_person_with_a_number() {
         assert!(shown.contains(&line), "{line}\n{shown}");
     }
     rig.say_as(USER, "2", "/people");
-    assert_eq!(rig.hear("2").await, replies::PEOPLE_FOR_OWNER);
+    assert_eq!(rig.next_message("2").await, replies::PEOPLE_FOR_OWNER);
     assert_eq!(rig.ask("1", "/people nobody").await, replies::PEOPLE_USAGE);
     assert_eq!(rig.ask("1", "/people p99").await, replies::NO_SUCH_PERSON);
     rig.finish().await;
@@ -57,24 +57,24 @@ async fn the_owner_changes_roles_at_once_and_the_config_stays_the_operators() {
     let mut rig = Rig::of(open_to_all()).await;
     rig.ask("1", "hello").await;
     rig.say_as(STRANGER, "66", "hello");
-    rig.hear("66").await;
+    rig.next_message("66").await;
     let them = number(&rig, STRANGER);
     let set = rig.ask("1", &format!("/people admin {them}")).await;
     assert_eq!(set, replies::role_is_set("Person 66", "admin"));
     rig.say_as(STRANGER, "66", "/whoami");
-    assert!(rig.hear("66").await.contains("Your role is admin."));
+    assert!(rig.next_message("66").await.contains("Your role is admin."));
     assert_eq!(
         rig.ask("1", &format!("/people guest {them}")).await,
         replies::role_is_set("Person 66", "guest")
     );
     rig.stop_and_start_again().await;
     rig.say_as(STRANGER, "66", "/whoami");
-    assert!(rig.hear("66").await.contains("Your role is guest."));
+    assert!(rig.next_message("66").await.contains("Your role is guest."));
     // Nobody makes an owner so, and nobody changes who stands in the config.
     let wrong = rig.ask("1", &format!("/people owner {them}")).await;
     assert_eq!(wrong, replies::PEOPLE_USAGE);
     rig.say_as(USER, "2", "hello");
-    rig.hear("2").await;
+    rig.next_message("2").await;
     for verb in ["guest", "block", "remove"] {
         let fixed = rig.ask("1", &format!("/people {verb} {}", number(&rig, USER))).await;
         assert_eq!(fixed, replies::role_is_the_configs("Person 8"));
@@ -89,7 +89,7 @@ async fn who_is_blocked_hears_nothing_and_who_is_removed_is_new() {
     let mut rig = Rig::of(open_to_all()).await;
     rig.ask("1", "hello").await;
     rig.say_as(STRANGER, "66", "hello");
-    rig.hear("66").await;
+    rig.next_message("66").await;
     let them = number(&rig, STRANGER);
     let blocked = rig.ask("1", &format!("/people block {them}")).await;
     assert_eq!(blocked, replies::person_is_blocked("Person 66"));
@@ -102,14 +102,14 @@ async fn who_is_blocked_hears_nothing_and_who_is_removed_is_new() {
     let back = rig.ask("1", &format!("/people unblock {them}")).await;
     assert_eq!(back, replies::person_is_unblocked("Person 66"));
     rig.say_as(STRANGER, "66", "hello again");
-    assert_eq!(rig.hear("66").await, "re: hello again");
+    assert_eq!(rig.next_message("66").await, "re: hello again");
     let removed = rig.ask("1", &format!("/people remove {them}")).await;
     assert_eq!(removed, replies::person_is_removed("Person 66", &them));
     rig.say_as(STRANGER, "66", "hello once more");
-    assert_eq!(rig.hear("66").await, "re: hello once more");
+    assert_eq!(rig.next_message("66").await, "re: hello once more");
     // Nor are the conversations from before theirs.
     rig.say_as(STRANGER, "66", "/sessions");
-    let listed = rig.hear("66").await;
+    let listed = rig.next_message("66").await;
     assert!(listed.contains("hello once more") && !listed.contains("hello again"), "{listed}");
     // The number is not used again.
     assert_ne!(number(&rig, STRANGER), them);
@@ -121,14 +121,14 @@ async fn a_person_is_shown_with_buttons() {
     let mut rig = Rig::of(open_to_all()).await;
     rig.ask("1", "hello").await;
     rig.say_as(STRANGER, "66", "hello");
-    rig.hear("66").await;
+    rig.next_message("66").await;
     let them = number(&rig, STRANGER);
     let card = rig.ask("1", &format!("/people {them}")).await;
     assert!(
         card.starts_with(&format!("{them} Person 66\nRole: guest\nAccounts: 66 on home\n")),
         "{card}"
     );
-    let body: String = rig.look("SELECT body FROM outbox ORDER BY id DESC LIMIT 1").remove(0);
+    let body: String = rig.query("SELECT body FROM outbox ORDER BY id DESC LIMIT 1").remove(0);
     for says in ["admin", "user", "block", "remove"] {
         assert!(body.contains(&format!("/people {says} {them}")), "{body}");
     }
@@ -140,16 +140,16 @@ async fn a_person_is_shown_with_buttons() {
 }
 
 /// Two channels of one person, and one of the owner's.
-async fn with_work() -> (Rig, Arc<Double>) {
-    let work = Arc::new(Double::new());
-    let parts = Parts { channels: vec![("work", Arc::clone(&work))], ..open_to_all() };
+async fn with_work() -> (Rig, Arc<FakeChannel>) {
+    let work = Arc::new(FakeChannel::new());
+    let parts = RigOptions { channels: vec![("work", Arc::clone(&work))], ..open_to_all() };
     let mut rig = Rig::of(parts).await;
     rig.ask("1", "hello").await;
     (rig, work)
 }
 
 /// Somebody says something on the other channel.
-fn say_at_work(work: &Double, who: &str, chat: &str, text: &str) {
+fn say_at_work(work: &FakeChannel, who: &str, chat: &str, text: &str) {
     let mut message = work.message(who, chat, text);
     message.from.channel = "work".into();
     message.key = format!("work:{}", message.key.as_str()).into();
@@ -163,46 +163,49 @@ fn code_in(text: &str) -> String {
 #[tokio::test]
 async fn two_accounts_become_one_person_once_the_higher_one_says_so() {
     let (mut rig, work) = with_work().await;
-    let work_said = |work: &Arc<Double>| Arc::clone(work);
+    let work_said = |work: &Arc<FakeChannel>| Arc::clone(work);
     say_at_work(&work, OTHER_USER, "9", "/link");
-    let offered = rig.heard_on(work_said(&work), "9", 1).await.remove(0).text;
+    let offered = rig.next_messages_on(work_said(&work), "9", 1).await.remove(0).text;
     let code = code_in(&offered);
     assert_eq!(offered, replies::link_code(&code));
     // Entered on a user's account: that one confirms, because the other is a guest.
     rig.say_as(USER, "2", &format!("/link {}", code.to_lowercase()));
-    let mut heard = rig.heard("2", 2).await;
+    let mut heard = rig.next_messages("2", 2).await;
     heard.sort();
     assert!(heard.contains(&replies::LINK_WAITS.to_owned()), "{heard:?}");
     let asked = heard.iter().find(|text| text.contains("gets the role user")).unwrap();
     assert!(asked.contains("Person 9 (id 9) on work"), "{asked}");
     // Nothing has changed yet, and only that account decides; the code is used up.
     say_at_work(&work, OTHER_USER, "9", "/whoami");
-    let role = rig.heard_on(work_said(&work), "9", 1).await.remove(0).text;
+    let role = rig.next_messages_on(work_said(&work), "9", 1).await.remove(0).text;
     assert!(role.contains("Your role is guest."), "{role}");
     say_at_work(&work, OTHER_USER, "9", &format!("/link yes {code}"));
-    let refused = rig.heard_on(work_said(&work), "9", 1).await.remove(0).text;
+    let refused = rig.next_messages_on(work_said(&work), "9", 1).await.remove(0).text;
     assert_eq!(refused, replies::LINK_UNKNOWN);
     rig.say_as(STRANGER, "66", &format!("/link {code}"));
-    assert_eq!(rig.hear("66").await, replies::LINK_UNKNOWN);
+    assert_eq!(rig.next_message("66").await, replies::LINK_UNKNOWN);
     rig.say_as(USER, "2", &format!("/link yes {code}"));
     let words = replies::linked("Person 8 (id 8) on home", "Person 9 (id 9) on work");
-    assert_eq!(rig.hear("2").await, words);
-    assert_eq!(rig.heard_on(work_said(&work), "9", 1).await.remove(0).text, words);
+    assert_eq!(rig.next_message("2").await, words);
+    assert_eq!(rig.next_messages_on(work_said(&work), "9", 1).await.remove(0).text, words);
     // The owner is told, once.
-    assert!(rig.hear("1").await.contains("are now one person"));
+    assert!(rig.next_message("1").await.contains("are now one person"));
     say_at_work(&work, OTHER_USER, "9", "/whoami");
-    let role = rig.heard_on(work_said(&work), "9", 1).await.remove(0).text;
+    let role = rig.next_messages_on(work_said(&work), "9", 1).await.remove(0).text;
     assert!(role.contains("Your role is user."), "{role}");
     assert_eq!(number(&rig, USER), number(&rig, OTHER_USER));
     // And parted again.
     say_at_work(&work, OTHER_USER, "9", "/unlink");
-    assert_eq!(rig.heard_on(work_said(&work), "9", 1).await.remove(0).text, replies::UNLINKED);
+    assert_eq!(
+        rig.next_messages_on(work_said(&work), "9", 1).await.remove(0).text,
+        replies::UNLINKED
+    );
     say_at_work(&work, OTHER_USER, "9", "/whoami");
-    let role = rig.heard_on(work_said(&work), "9", 1).await.remove(0).text;
+    let role = rig.next_messages_on(work_said(&work), "9", 1).await.remove(0).text;
     assert!(role.contains("Your role is guest."), "{role}");
     assert_ne!(number(&rig, USER), number(&rig, OTHER_USER));
     rig.say_as(USER, "2", "/unlink");
-    assert_eq!(rig.hear("2").await, replies::NOT_LINKED);
+    assert_eq!(rig.next_message("2").await, replies::NOT_LINKED);
     rig.finish().await;
 }
 
@@ -210,18 +213,18 @@ async fn two_accounts_become_one_person_once_the_higher_one_says_so() {
 async fn a_code_is_valid_for_ten_minutes_in_private_and_nobody_guesses_it() {
     let mut rig = Rig::of(open_to_all()).await;
     rig.say_as(USER, "-1", "/link");
-    assert_eq!(rig.hear("-1").await, replies::LINK_PRIVATELY);
+    assert_eq!(rig.next_message("-1").await, replies::LINK_PRIVATELY);
     rig.say_as(USER, "2", "/link");
-    let code = code_in(&rig.hear("2").await);
-    rig.change("UPDATE links SET made = made - 600001");
+    let code = code_in(&rig.next_message("2").await);
+    rig.execute("UPDATE links SET made = made - 600001");
     rig.say_as(STRANGER, "66", &format!("/link {code}"));
-    assert_eq!(rig.hear("66").await, replies::LINK_UNKNOWN);
+    assert_eq!(rig.next_message("66").await, replies::LINK_UNKNOWN);
     for _ in 0..4 {
         rig.say_as(STRANGER, "66", "/link AAAAAAAA");
-        assert_eq!(rig.hear("66").await, replies::LINK_UNKNOWN);
+        assert_eq!(rig.next_message("66").await, replies::LINK_UNKNOWN);
     }
     rig.say_as(STRANGER, "66", "/link AAAAAAAA");
-    assert_eq!(rig.hear("66").await, replies::LINK_TOO_OFTEN);
+    assert_eq!(rig.next_message("66").await, replies::LINK_TOO_OFTEN);
     rig.finish().await;
 }
 
@@ -229,9 +232,9 @@ async fn a_code_is_valid_for_ten_minutes_in_private_and_nobody_guesses_it() {
 async fn one_person_has_the_stricter_of_both_budgets_and_both_usages() {
     let (mut rig, work) = with_work().await;
     rig.say_as(USER, "2", "hello");
-    rig.hear("2").await;
+    rig.next_message("2").await;
     say_at_work(&work, OTHER_USER, "9", "/link");
-    let code = code_in(&rig.heard_on(Arc::clone(&work), "9", 1).await.remove(0).text);
+    let code = code_in(&rig.next_messages_on(Arc::clone(&work), "9", 1).await.remove(0).text);
     let (user, other) = (number(&rig, USER), number(&rig, OTHER_USER));
     for order in [
         format!("/budget set {user} 50000 day"),
@@ -242,15 +245,15 @@ async fn one_person_has_the_stricter_of_both_budgets_and_both_usages() {
         assert!(rig.ask("1", &order).await.starts_with("The budget of"));
     }
     rig.say_as(USER, "2", &format!("/link {code}"));
-    rig.heard("2", 2).await;
+    rig.next_messages("2", 2).await;
     rig.say_as(USER, "2", &format!("/link yes {code}"));
-    rig.hear("2").await;
-    rig.heard_on(Arc::clone(&work), "9", 1).await;
-    assert!(rig.hear("1").await.contains("are now one person"));
+    rig.next_message("2").await;
+    rig.next_messages_on(Arc::clone(&work), "9", 1).await;
+    assert!(rig.next_message("1").await.contains("are now one person"));
     let rows = "SELECT scope || ' ' || day_tokens || ' ' || month_tokens FROM budgets";
-    assert_eq!(rig.look(rows), [format!("{user} 50000 70000")]);
+    assert_eq!(rig.query(rows), [format!("{user} 50000 70000")]);
     rig.say_as(USER, "2", "/budget");
-    let shown = rig.hear("2").await;
+    let shown = rig.next_message("2").await;
     assert!(shown.contains("Your daily budget: 12 of 50,000 tokens"), "{shown}");
     rig.finish().await;
 }
@@ -259,32 +262,32 @@ async fn one_person_has_the_stricter_of_both_budgets_and_both_usages() {
 async fn a_set_budget_holds_at_once_after_accounts_were_linked_and_unlinked() {
     let (mut rig, work) = with_work().await;
     rig.say_as(USER, "2", "hello");
-    rig.hear("2").await;
+    rig.next_message("2").await;
     // Too little for any call.
     let set = format!("/budget set {} 10 day", number(&rig, USER));
     assert!(rig.ask("1", &set).await.starts_with("The budget of"));
     say_at_work(&work, OTHER_USER, "9", "hello");
-    let answer = rig.heard_on(Arc::clone(&work), "9", 1).await.remove(0).text;
+    let answer = rig.next_messages_on(Arc::clone(&work), "9", 1).await.remove(0).text;
     assert!(!answer.contains("budget"), "{answer}");
     rig.say_as(USER, "2", "/link");
-    let code = code_in(&rig.hear("2").await);
+    let code = code_in(&rig.next_message("2").await);
     say_at_work(&work, OTHER_USER, "9", &format!("/link {code}"));
-    rig.heard_on(Arc::clone(&work), "9", 1).await;
-    rig.heard("2", 1).await;
+    rig.next_messages_on(Arc::clone(&work), "9", 1).await;
+    rig.next_messages("2", 1).await;
     rig.say_as(USER, "2", &format!("/link yes {code}"));
-    rig.hear("2").await;
-    rig.heard_on(Arc::clone(&work), "9", 1).await;
-    assert!(rig.hear("1").await.contains("are now one person"));
+    rig.next_message("2").await;
+    rig.next_messages_on(Arc::clone(&work), "9", 1).await;
+    assert!(rig.next_message("1").await.contains("are now one person"));
     let used_up = "Your daily budget of 10 tokens is used up";
     say_at_work(&work, OTHER_USER, "9", "And now?");
-    let refused = rig.heard_on(Arc::clone(&work), "9", 1).await.remove(0).text;
+    let refused = rig.next_messages_on(Arc::clone(&work), "9", 1).await.remove(0).text;
     assert!(refused.starts_with(used_up), "{refused}");
     // Parting is no way around it.
     say_at_work(&work, OTHER_USER, "9", "/unlink");
-    let parted = rig.heard_on(Arc::clone(&work), "9", 1).await.remove(0).text;
+    let parted = rig.next_messages_on(Arc::clone(&work), "9", 1).await.remove(0).text;
     assert_eq!(parted, replies::UNLINKED);
     say_at_work(&work, OTHER_USER, "9", "And alone?");
-    let refused = rig.heard_on(Arc::clone(&work), "9", 1).await.remove(0).text;
+    let refused = rig.next_messages_on(Arc::clone(&work), "9", 1).await.remove(0).text;
     assert!(refused.starts_with(used_up), "{refused}");
     rig.finish().await;
 }
@@ -296,22 +299,22 @@ async fn admins_set_when_the_bot_answers_in_a_group() {
     let mut rig = Rig::of(parts).await;
     let is = replies::activation_is;
     rig.say_as(USER, "-1", "/activation");
-    assert_eq!(rig.hear("-1").await, is("mention"));
+    assert_eq!(rig.next_message("-1").await, is("mention"));
     rig.say_as(USER, "-1", "/activation always");
-    assert_eq!(rig.hear("-1").await, replies::NOT_YOURS_TO_SET);
+    assert_eq!(rig.next_message("-1").await, replies::NOT_YOURS_TO_SET);
     rig.say_as(OTHER_USER, "-1", "/activation always");
-    assert_eq!(rig.hear("-1").await, is("always"));
+    assert_eq!(rig.next_message("-1").await, is("always"));
     rig.say_as(OTHER_USER, "-1", "/activation sometimes");
-    assert_eq!(rig.hear("-1").await, replies::ACTIVATION_USAGE);
+    assert_eq!(rig.next_message("-1").await, replies::ACTIVATION_USAGE);
     rig.stop_and_start_again().await;
     rig.say_as(USER, "-1", "/activation");
-    assert_eq!(rig.hear("-1").await, is("always"));
+    assert_eq!(rig.next_message("-1").await, is("always"));
     // Other groups are as before.
     rig.say_as(USER, "-2", "/activation");
-    assert_eq!(rig.hear("-2").await, is("mention"));
+    assert_eq!(rig.next_message("-2").await, is("mention"));
     rig.say_as(OTHER_USER, "-1", "/activation default");
-    assert_eq!(rig.hear("-1").await, is("mention"));
+    assert_eq!(rig.next_message("-1").await, is("mention"));
     rig.say_as(USER, "2", "/activation always");
-    assert_eq!(rig.hear("2").await, replies::ACTIVATION_IN_GROUPS);
+    assert_eq!(rig.next_message("2").await, replies::ACTIVATION_IN_GROUPS);
     rig.finish().await;
 }

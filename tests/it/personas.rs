@@ -21,9 +21,9 @@ use peacrab::types::persona::{AllowedTools, Persona, PersonaMemory};
 use peacrab::types::session::Finish;
 use serde_json::json;
 
-use crate::support::double::Double;
-use crate::support::rig::{OTHER_USER, OWNER, Parts, Rig, STRANGER, USER};
-use crate::support::script::{Script, calls, says};
+use crate::support::fake_channel::FakeChannel;
+use crate::support::rig::{OTHER_USER, OWNER, Rig, RigOptions, STRANGER, USER};
+use crate::support::script::{ScriptedModel, calls, says};
 
 /// A persona for an account of the channel `home`.
 fn rule(name: &str, sender: &str, change: impl FnOnce(&mut Persona)) -> PersonaRule {
@@ -34,10 +34,13 @@ fn rule(name: &str, sender: &str, change: impl FnOnce(&mut Persona)) -> PersonaR
     PersonaRule { persona: Arc::new(persona), matches, quiet: None }
 }
 
-fn with(rules: Vec<PersonaRule>) -> Parts {
+fn with(rules: Vec<PersonaRule>) -> RigOptions {
     let personas = Personas::new(rules, None);
-    let limits = Parts::default().agent.limits;
-    Parts { agent: AgentConfig { personas, limits, ..AgentConfig::default() }, ..Parts::default() }
+    let limits = RigOptions::default().agent.limits;
+    RigOptions {
+        agent: AgentConfig { personas, limits, ..AgentConfig::default() },
+        ..RigOptions::default()
+    }
 }
 
 fn allow(tools: &[&str]) -> AllowedTools {
@@ -144,7 +147,7 @@ async fn a_persona_has_words_and_tools_of_its_own_and_nobody_else_has_them() {
     fs::create_dir_all(rig.workspace().join("personas")).unwrap();
     fs::write(rig.workspace().join("personas/kid.md"), "Speak like a pirate.").unwrap();
     rig.say_as(USER, "2", "hello");
-    rig.hear("2").await;
+    rig.next_message("2").await;
     let asked = rig.model.last();
     assert!(asked.whole().contains("Speak like a pirate."), "{}", asked.whole());
     let tools: Vec<_> = asked.tools.iter().map(|tool| tool.name.as_str()).collect();
@@ -161,7 +164,7 @@ async fn a_persona_has_words_and_tools_of_its_own_and_nobody_else_has_them() {
         ],
     );
     rig.say_as(USER, "2", "write it");
-    assert_eq!(rig.hear("2").await, "No.");
+    assert_eq!(rig.next_message("2").await, "No.");
     let results = rig.model.last().transcript();
     assert_eq!(
         results.matches("is not among the tools that are allowed here").count(),
@@ -172,16 +175,16 @@ async fn a_persona_has_words_and_tools_of_its_own_and_nobody_else_has_them() {
     // Words that change count from the next message on.
     fs::write(rig.workspace().join("personas/kid.md"), "Speak like a queen.").unwrap();
     rig.say_as(USER, "2", "and now?");
-    rig.hear("2").await;
+    rig.next_message("2").await;
     assert!(rig.model.last().whole().contains("Speak like a queen."));
     for (who, chat) in [(OWNER, "1"), (OTHER_USER, "9")] {
         rig.say_as(who, chat, "hello");
-        rig.hear(chat).await;
+        rig.next_message(chat).await;
         assert!(!rig.model.last().whole().contains("Speak like"), "{who}");
         assert!(rig.model.last().has_tool("write_file"), "{who}");
     }
     rig.say_as(USER, "2", "/persona");
-    let shown = rig.hear("2").await;
+    let shown = rig.next_message("2").await;
     assert_eq!(
         shown,
         "My persona here is kid, because of the person.\n\
@@ -193,7 +196,7 @@ async fn a_persona_has_words_and_tools_of_its_own_and_nobody_else_has_them() {
 #[tokio::test]
 async fn the_words_of_a_persona_are_instructions() {
     let path: peacrab::workspace::WorkspacePath = "personas/kid.md".parse().unwrap();
-    assert!(path.is_rule() && path.is_shown_changed());
+    assert!(path.is_instruction() && path.is_change_reported());
 }
 
 #[tokio::test]
@@ -207,7 +210,7 @@ async fn a_persona_forgets_what_its_memory_leaves_out() {
             it.memory = memory;
             it.tools = AllowedTools::new(None, memory);
         });
-        let mut rig = Rig::at_rest(Double::new(), with(vec![club]));
+        let mut rig = Rig::at_rest(FakeChannel::new(), with(vec![club]));
         fs::create_dir_all(rig.workspace().join("memory")).unwrap();
         fs::write(rig.workspace().join("memory/MEMORY.md"), "- The cat is Tom.").unwrap();
         fs::write(rig.workspace().join("USER.md"), "Likes marmalade.").unwrap();
@@ -225,8 +228,8 @@ async fn a_persona_forgets_what_its_memory_leaves_out() {
     }
 }
 
-fn model(name: &str, standing: Standing) -> (Arc<Script>, Model) {
-    let script = Arc::<Script>::default();
+fn model(name: &str, standing: Standing) -> (Arc<ScriptedModel>, Model) {
+    let script = Arc::<ScriptedModel>::default();
     let provider = Arc::clone(&script) as _;
     (script, Model { name: name.to_owned(), provider, standing })
 }
@@ -238,19 +241,19 @@ async fn a_persona_has_its_models_and_the_longest_answer() {
         it.tokens_max = Some(300);
         it.finish = Some(Finish::Explicit);
     });
-    let (main, main_model) = model("main", Standing::InLine);
+    let (main, main_model) = model("main", Standing::Default);
     let (cheap, cheap_model) = model("cheap", Standing::Chosen);
     let models = Models::new(vec![main_model, cheap_model]);
-    let mut rig = Rig::of(Parts { models, ..with(vec![kid]) }).await;
+    let mut rig = Rig::of(RigOptions { models, ..with(vec![kid]) }).await;
     let done = serde_json::json!({"result": "Done."});
     cheap.on("hello", [calls(&[("task_completion", done)])]);
     rig.say_as(USER, "2", "hello");
-    assert_eq!(rig.hear("2").await, "Done.");
+    assert_eq!(rig.next_message("2").await, "Done.");
     assert!(cheap.last().has_tool("task_completion"));
     rig.say_as(USER, "2", "/model main");
-    assert_eq!(rig.hear("2").await, replies::model_of_other_persona(&["cheap".to_owned()]));
+    assert_eq!(rig.next_message("2").await, replies::model_of_other_persona(&["cheap".to_owned()]));
     rig.say_as(USER, "2", "/persona");
-    let shown = rig.hear("2").await;
+    let shown = rig.next_message("2").await;
     assert!(shown.contains("\nModels: cheap\nLongest answer: 300 tokens\n"), "{shown}");
     assert_eq!((main.asked().len(), cheap.asked().len()), (0, 1));
     rig.finish().await;
@@ -265,7 +268,7 @@ async fn everybody_sees_which_tools_can_be_used_for_them_here() {
         let mut shown = Vec::new();
         for command in ["/whoami", "/persona"] {
             rig.say_as(who, chat, command);
-            let heard = rig.hear(chat).await;
+            let heard = rig.next_message(chat).await;
             let line = heard.lines().find(|line| line.starts_with("Tools for you: ")).unwrap();
             shown.push(line.replace('\\', ""));
         }
@@ -282,34 +285,34 @@ async fn everybody_sees_which_tools_can_be_used_for_them_here() {
 #[tokio::test]
 async fn jobs_and_subagents_have_the_models_that_the_config_names_for_them() {
     let named = ["main", "thrifty", "small"];
-    let scripts = named.map(|_| Arc::new(Script::default()));
+    let scripts = named.map(|_| Arc::new(ScriptedModel::default()));
     let models = named.iter().zip(&scripts).map(|(name, script)| Model {
         name: (*name).into(),
         provider: Arc::clone(script) as _,
-        standing: if *name == "main" { Standing::InLine } else { Standing::Chosen },
+        standing: if *name == "main" { Standing::Default } else { Standing::Chosen },
     });
     let tasks = [(TaskKind::Job, "thrifty"), (TaskKind::Subagent, "small")];
     let tasks = tasks.map(|(kind, name)| (kind, name.to_owned())).into_iter().collect();
     let [main, thrifty, small] = &scripts;
     let (hands, clock) = tokio::sync::watch::channel(Utc::now());
-    let mut rig = Rig::of(Parts {
+    let mut rig = Rig::of(RigOptions {
         provider: Some(Arc::clone(main) as _),
         models: Models::new(models.collect()).with_tasks(tasks),
         clock: Clock::with_hands(clock),
-        ..Parts::default()
+        ..RigOptions::default()
     })
     .await;
     assert!(rig.ask("1", "/jobs add 20m | look outside").await.starts_with("Created"));
     let completes = |text: &str| calls(&[("task_completion", json!({"result": text}))]);
     thrifty.on("look outside", [completes("It rains.")]);
     hands.send_replace(Utc::now() + chrono::Duration::minutes(21));
-    assert_eq!(rig.hear("1").await, "It rains.");
+    assert_eq!(rig.next_message("1").await, "It rains.");
     main.on("hand it on", [calls(&[("subagent", json!({"task": "count crabs"}))]), says("Three.")]);
     small.on("count crabs", [completes("three")]);
     assert_eq!(rig.ask("1", "hand it on").await, "Three.");
     assert_eq!((thrifty.asked().len(), small.asked().len()), (1, 1));
     let causes = "SELECT cause FROM ledger ORDER BY id";
-    assert_eq!(rig.look(causes), ["job", "chat", "subagent", "chat"]);
+    assert_eq!(rig.query(causes), ["job", "chat", "subagent", "chat"]);
     rig.finish().await;
 }
 
@@ -328,15 +331,15 @@ async fn in_quiet_hours_everybody_but_the_owner_reads_one_line() {
     let mut rig = Rig::of(parts).await;
     for text in ["hello", "/btw hello"] {
         rig.say_as(USER, "2", text);
-        let heard = rig.hear("2").await;
+        let heard = rig.next_message("2").await;
         assert!(heard.starts_with("These are quiet hours. I'll answer again "), "{heard}");
     }
     // Commands work, and others are answered.
     rig.say_as(USER, "2", "/persona");
-    assert!(rig.hear("2").await.contains("\nQuiet hours: "));
+    assert!(rig.next_message("2").await.contains("\nQuiet hours: "));
     assert_eq!(rig.ask("1", "hello").await, "re: hello");
     rig.say_as(OTHER_USER, "9", "hello");
-    assert_eq!(rig.hear("9").await, "re: hello");
+    assert_eq!(rig.next_message("9").await, "re: hello");
     rig.finish().await;
 }
 
@@ -349,13 +352,13 @@ async fn jobs_wait_while_their_person_has_quiet_hours() {
     let hours = format!("{}-{}", from.format("%H:%M"), until.format("%H:%M"));
     kid.quiet = Some(hours.parse().unwrap());
     let (hands, clock) = tokio::sync::watch::channel(now);
-    let mut parts = Parts { clock: Clock::with_hands(clock), ..with(vec![kid]) };
+    let mut parts = RigOptions { clock: Clock::with_hands(clock), ..with(vec![kid]) };
     parts.agent.timezone = Some(chrono_tz::UTC);
     let mut rig = Rig::of(parts).await;
     for (who, chat) in [(USER, "2"), (OWNER, "1"), (OTHER_USER, "9")] {
         for order in ["/jobs message 30m | tea", "/jobs add 30m | look outside"] {
             rig.say_as(who, chat, order);
-            let made = rig.hear(chat).await;
+            let made = rig.next_message(chat).await;
             assert!(made.starts_with("Created"), "{made}");
         }
     }
@@ -364,7 +367,7 @@ async fn jobs_wait_while_their_person_has_quiet_hours() {
     hands.send_replace(now + minutes(31));
     let told = ["It rains.".to_owned(), "tea".to_owned()];
     for chat in ["1", "9"] {
-        let mut heard = rig.heard(chat, 2).await;
+        let mut heard = rig.next_messages(chat, 2).await;
         heard.sort();
         assert_eq!(heard, told);
     }
@@ -377,7 +380,7 @@ async fn jobs_wait_while_their_person_has_quiet_hours() {
     rig.settled().await;
     assert_eq!(rig.unread("2"), Vec::<String>::new());
     hands.send_replace(now + minutes(181));
-    let heard = rig.heard("2", 2).await.join("\n");
+    let heard = rig.next_messages("2", 2).await.join("\n");
     assert!(heard.contains("It rains.") && heard.contains("tea"), "{heard}");
     rig.finish().await;
 }
@@ -393,15 +396,15 @@ async fn who_has_no_tool_for_jobs_or_commands_makes_none_by_command_either() {
     parts.commands = peacrab::tools::shell::commands(&config, &standing);
     let mut rig = Rig::of(parts).await;
     rig.say_as(USER, "2", "/jobs add 30m | look outside");
-    assert_eq!(rig.hear("2").await, replies::JOBS_NOT_OF_PERSONA);
+    assert_eq!(rig.next_message("2").await, replies::JOBS_NOT_OF_PERSONA);
     rig.say_as(USER, "2", "/jobs");
-    assert_eq!(rig.hear("2").await, replies::NO_JOBS);
+    assert_eq!(rig.next_message("2").await, replies::NO_JOBS);
     rig.say_as(OTHER_USER, "9", "/jobs add 30m | look outside");
-    assert!(rig.hear("9").await.starts_with("Created"));
+    assert!(rig.next_message("9").await.starts_with("Created"));
     for order in ["/jobs command 30m | true", "/jobs check 1 true"] {
         rig.say_as(OTHER_USER, "9", order);
         assert_eq!(
-            rig.hear("9").await,
+            rig.next_message("9").await,
             replies::no_command(replies::COMMANDS_NOT_OF_PERSONA),
             "{order}"
         );
@@ -445,11 +448,11 @@ async fn all_with_a_persona_share_its_budget() {
         Budgets { personas: BTreeMap::from([(name, budget)]), ..Budgets::default() };
     let mut rig = Rig::of(parts).await;
     rig.say_as(USER, "2", "hello");
-    assert_eq!(rig.hear("2").await, "re: hello");
-    assert_eq!(rig.look("SELECT persona || ' ' || state FROM ledger"), ["kid settled"]);
-    rig.change("UPDATE ledger SET input = 29950");
+    assert_eq!(rig.next_message("2").await, "re: hello");
+    assert_eq!(rig.query("SELECT persona || ' ' || state FROM ledger"), ["kid settled"]);
+    rig.execute("UPDATE ledger SET input = 29950");
     rig.say_as(OTHER_USER, "9", "hello");
-    let refused = rig.hear("9").await;
+    let refused = rig.next_message("9").await;
     assert!(refused.contains("budget"), "{refused}");
     assert_eq!(rig.ask("1", "hello").await, "re: hello");
     let shown = rig.ask("1", "/budget").await;
@@ -457,25 +460,25 @@ async fn all_with_a_persona_share_its_budget() {
     let set = rig.ask("1", "/budget set persona kid 90000 day").await;
     assert!(set.starts_with("The budget of persona kid is now 90,000 tokens"), "{set}");
     rig.say_as(OTHER_USER, "9", "hello");
-    assert_eq!(rig.hear("9").await, "re: hello");
+    assert_eq!(rig.next_message("9").await, "re: hello");
     assert_eq!(Scope::parse("persona kid"), Some(Scope::Persona(name)));
     rig.finish().await;
 }
 
 #[tokio::test]
 async fn guests_may_be_asked_and_nothing_else() {
-    let mut parts = Parts::default();
+    let mut parts = RigOptions::default();
     parts.access = Access { allow: vec!["*".to_owned()], ..parts.access };
     // Without a budget they get the usual prompt.
     parts.agent.budgets.guest = Budget::default();
     let mut rig = Rig::of(parts).await;
     rig.say_as(STRANGER, "66", "hello");
-    rig.hear("66").await;
+    rig.next_message("66").await;
     let tools: Vec<_> = rig.model.last().tools.iter().map(|tool| tool.name.clone()).collect();
     assert_eq!(tools, ["ask_question"]);
     rig.say_as(STRANGER, "66", "/persona");
     assert_eq!(
-        rig.hear("66").await,
+        rig.next_message("66").await,
         "I have no persona here. You are a guest, so my tools are few.\nTools for you: ask_question\n\
          Memory: what I know of you"
     );

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use peacrab::cli::progress::ProgressText;
 use serde_json::Value;
 
-use crate::support::binary::{Ended, Scene};
+use crate::support::binary::{Ended, ProgramFixture};
 
 #[test]
 fn long_work_tells_once_a_second_how_far_it_is() {
@@ -29,24 +29,24 @@ fn json(ended: &Ended) -> Value {
 
 #[tokio::test]
 async fn scripts_read_the_results_of_backup_restore_and_import() {
-    let scene = Scene::new("");
-    scene.daemon().await.terminate().await;
-    let file = scene.folder().join("kept.tar.gz");
+    let fixture = ProgramFixture::new("");
+    fixture.daemon().await.terminate().await;
+    let file = fixture.folder().join("kept.tar.gz");
     let path = file.to_str().unwrap();
-    let made = json(&scene.run(&["backup", path, "--json"]).await);
+    let made = json(&fixture.run(&["backup", path, "--json"]).await);
     assert_eq!(made["file"], path);
     assert_eq!(made["bytes"], fs::metadata(&file).unwrap().len());
     assert!(made["files"].as_u64().unwrap() > 5, "{made}");
-    let restored = json(&scene.run(&["restore", path, "--replace", "--json"]).await);
+    let restored = json(&fixture.run(&["restore", path, "--replace", "--json"]).await);
     let before = restored["before"].as_str().unwrap();
     assert!(fs::exists(format!("{before}/state.db")).unwrap(), "{restored}");
     assert!(restored["pending"].as_str().unwrap().contains("no pending work"), "{restored}");
 
-    let other = scene.folder().join("picoclaw");
+    let other = fixture.folder().join("picoclaw");
     fs::create_dir_all(other.join("workspace/memory")).unwrap();
     fs::write(other.join("workspace/memory/MEMORY.md"), "Ada likes tea.").unwrap();
     let imported =
-        json(&scene.run(&["import", "picoclaw", other.to_str().unwrap(), "--json"]).await);
+        json(&fixture.run(&["import", "picoclaw", other.to_str().unwrap(), "--json"]).await);
     assert_eq!(imported["memory"], serde_json::json!(["memory/MEMORY.md"]));
     let folder = imported["folder"].as_str().unwrap();
     assert!(fs::exists(format!("{folder}/memory/MEMORY.md")).unwrap(), "{imported}");

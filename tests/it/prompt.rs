@@ -11,9 +11,9 @@ use peacrab::turn::prompt::{InstructionTexts, TIME_AGAIN_AFTER, is_time_due};
 use peacrab::types::message::ChatKind;
 use serde_json::json;
 
-use crate::support::double::Double;
-use crate::support::rig::{OWNER, Parts, Rig, USER};
-use crate::support::script::{Asked, Reply, Script, calls, says};
+use crate::support::fake_channel::FakeChannel;
+use crate::support::rig::{OWNER, Rig, RigOptions, USER};
+use crate::support::script::{Asked, Reply, ScriptedModel, calls, says};
 
 /// What the issue allows the shipped prompt, in tokens.
 const PROMPT_TOKENS_MAX: usize = 2_500;
@@ -33,7 +33,7 @@ async fn the_time_is_the_owners() {
     for (zone, offset) in
         [(chrono_tz::Pacific::Kiritimati, "+14:00"), (chrono_tz::Etc::UTC, "+00:00")]
     {
-        let mut parts = Parts::default();
+        let mut parts = RigOptions::default();
         parts.agent.timezone = Some(zone);
         let mut rig = Rig::of(parts).await;
         rig.ask("1", "what time is it?").await;
@@ -106,15 +106,15 @@ async fn tells_the_owner_alone_where_it_runs() {
     );
     assert!(system.contains(&line), "{line} is missing in {system}");
     rig.say_as(USER, "2", "hello");
-    rig.hear("2").await;
+    rig.next_message("2").await;
     assert!(!rig.model.last().system.concat().contains("You run on "));
     rig.finish().await;
 }
 
 #[tokio::test]
 async fn is_compact_in_a_small_window() {
-    let mut rig = Rig::at_rest(Double::new(), Parts::default());
-    rig.model = Script::with_room(7_168);
+    let mut rig = Rig::at_rest(FakeChannel::new(), RigOptions::default());
+    rig.model = ScriptedModel::with_room(7_168);
     rig.start().await;
     rig.ask("1", "hello").await;
     insta::assert_snapshot!("a_small_window", masked(&rig.model.last().whole()));
@@ -122,7 +122,7 @@ async fn is_compact_in_a_small_window() {
     let list = json!({"tool": "list_actions", "arguments": {"limit": 1}});
     rig.model.on("what did you do", [calls(&[("more_tools", list)]), says("Nothing.")]);
     assert_eq!(rig.ask("1", "what did you do?").await, "Nothing.");
-    assert_eq!(rig.look("SELECT tool || ' ' || state FROM calls"), ["list_actions done"]);
+    assert_eq!(rig.query("SELECT tool || ' ' || state FROM calls"), ["list_actions done"]);
     rig.finish().await;
 }
 
@@ -158,7 +158,7 @@ fn instructions_are_cut_where_they_are_long_and_left_out_where_nothing_would_rem
 async fn is_no_longer_than_it_may_be() {
     let web = web::tools(&web::Config::default()).unwrap();
     let tools = ToolSet::standard_with(web);
-    let mut rig = Rig::of(Parts { tools, ..Parts::default() }).await;
+    let mut rig = Rig::of(RigOptions { tools, ..RigOptions::default() }).await;
     rig.ask("1", "hello").await;
     let asked = rig.model.last();
     let tools: usize = asked
@@ -221,7 +221,7 @@ async fn requests_share_their_bytes_also_after_failures() {
     for text in ["hello", "fail", "panic"] {
         rig.ask("1", text).await;
         if text == "fail" {
-            assert_eq!(rig.hear("1").await, "re: fail");
+            assert_eq!(rig.next_message("1").await, "re: fail");
         }
     }
     rig.model.on("in words", [says("Hush.")]);
@@ -234,7 +234,7 @@ async fn requests_share_their_bytes_also_after_failures() {
 
 /// A rig whose workspace holds secrets of the owner.
 async fn with_secrets() -> Rig {
-    let mut rig = Rig::at_rest(Double::new(), Parts::default());
+    let mut rig = Rig::at_rest(FakeChannel::new(), RigOptions::default());
     let workspace = rig.workspace();
     let notes = Local::now().format("memory/%Y%m/%Y%m%d.md").to_string();
     for (path, secret) in
@@ -253,14 +253,14 @@ async fn tells_nobody_else_what_is_the_owners() {
     let mut rig = with_secrets().await;
     for (who, chat) in [(OWNER, "-1"), (USER, "-1"), (USER, "2")] {
         rig.say_as(who, chat, "what do you know?");
-        rig.hear(chat).await;
+        rig.next_message(chat).await;
         let whole = rig.model.last().whole();
         assert!(!whole.contains("secret"), "{who} in {chat} is told {whole}");
     }
     // Nor when they change.
     fs::write(rig.workspace().join("memory/MEMORY.md"), "secret four").unwrap();
     rig.say_as(OWNER, "-1", "and now?");
-    rig.hear("-1").await;
+    rig.next_message("-1").await;
     assert!(!rig.model.last().whole().contains("secret"));
     rig.ask("1", "what do you know?").await;
     let system = rig.model.last().system.concat();
@@ -281,7 +281,7 @@ async fn nobody_can_write_a_line_of_the_programs() {
     ];
     for forged in FORGED {
         rig.say_as(USER, "1", forged);
-        rig.hear("1").await;
+        rig.next_message("1").await;
         let told = rig.model.last().messages.pop().unwrap();
         let told = told.strip_prefix("user: ").unwrap();
         let own = told.split(['\n', '\r']).filter(|line| line.starts_with('[')).count();

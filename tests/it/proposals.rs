@@ -13,7 +13,7 @@ async fn proposed(rig: &mut Rig) {
     let args = json!({"title": TITLE, "body": "Move last year's notes into one file."});
     rig.model.on("ideas", [calls(&[("propose", args)]), says("Have a look.")]);
     rig.say("1", "any ideas?");
-    let mut heard = rig.heard("1", 2).await;
+    let mut heard = rig.next_messages("1", 2).await;
     heard.sort();
     assert_eq!(heard[0], "Have a look.");
     assert!(heard[1].contains(TITLE) && heard[1].contains("into one file"), "{heard:?}");
@@ -35,8 +35,8 @@ async fn a_yes_is_a_message_that_the_model_acts_on() {
     let done = calls(&[("update_proposal", json!({"id": 1, "state": "accepted"}))]);
     rig.model.on("Yes to proposal 1", [done, says("Done.")]);
     press(&rig, 0);
-    rig.hear("1").await;
-    assert_eq!(rig.hear("1").await, "Done.");
+    rig.next_message("1").await;
+    assert_eq!(rig.next_message("1").await, "Done.");
     assert_eq!(rig.ask("1", "/proposals").await, format!("1 (accepted): {TITLE}"));
     rig.finish().await;
 }
@@ -47,7 +47,7 @@ async fn a_press_decides_without_the_model() {
         let mut rig = Rig::new().await;
         proposed(&mut rig).await;
         press(&rig, choice);
-        rig.heard("1", 2).await;
+        rig.next_messages("1", 2).await;
         assert_eq!(rig.ask("1", "/proposals").await, format!("1 ({state}): {TITLE}"));
         rig.finish().await;
     }
@@ -59,8 +59,8 @@ async fn a_no_is_one_too_and_proposals_outlive_a_restart() {
     proposed(&mut rig).await;
     rig.stop_and_start_again().await;
     press(&rig, 1);
-    rig.hear("1").await;
-    assert!(rig.hear("1").await.ends_with(&replies::declines(1, TITLE)));
+    rig.next_message("1").await;
+    assert!(rig.next_message("1").await.ends_with(&replies::declines(1, TITLE)));
     rig.model.on("what was it", [calls(&[("list_proposals", json!({}))]), says("That.")]);
     assert_eq!(rig.ask("1", "what was it?").await, "That.");
     assert!(rig.model.last().transcript().contains("Move last year's notes"));

@@ -9,7 +9,7 @@ mod errors;
 mod event_stream;
 mod fault;
 mod names;
-mod offered;
+mod tool_json;
 mod openai;
 mod patience;
 mod quirks;
@@ -37,7 +37,7 @@ use peacrab::types::session::{Call, CallId, CallOutcome, Step, Turn, TurnId, Tur
 use serde_json::{Value, json};
 
 use crate::support::model_api::{Ending as StreamEnding, KEY, MODEL, ModelApi, Platform, Reply};
-use crate::support::somebody::said;
+use crate::support::tool_context::said;
 
 /// Longer than loopback takes on a busy machine.
 const LIMITS: HttpTimeouts = limits(Duration::from_secs(20));

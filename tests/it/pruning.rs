@@ -7,7 +7,7 @@ use peacrab::bus::freshness::ReceivedPeriod;
 use peacrab::bus::outbox;
 use peacrab::channels::deliver::ClockReading;
 use peacrab::conversation::sessions::{self, Note, Retention};
-use peacrab::daemon::forget_old;
+use peacrab::daemon::prune_rows;
 use peacrab::replies;
 use peacrab::store::{DatabasePages, Store, StoreOptions, Sync};
 use peacrab::tasks::schedule::{Clock, believed, pruned_until};
@@ -20,10 +20,10 @@ use serde_json::json;
 use tempfile::TempDir;
 use tokio::sync::watch;
 
-use crate::support::double::Manner;
-use crate::support::rig::{OWNER, Parts, Rig};
+use crate::support::fake_channel::SendBehavior;
+use crate::support::rig::{OWNER, Rig, RigOptions};
 use crate::support::script::{calls, says};
-use crate::support::somebody::said;
+use crate::support::tool_context::said;
 
 fn store() -> (TempDir, Store) {
     let home = TempDir::new().unwrap();
@@ -157,7 +157,7 @@ async fn a_database_that_is_too_large_forgets_the_oldest_conversations_earlier()
     let each = (store.read(DatabasePages::bytes).await.unwrap() - empty) / 6;
     let left = async |most: u64| {
         let retention = Retention { database_bytes_max: most, ..Retention::default() };
-        forget_old(&store, now, retention).await.unwrap();
+        prune_rows(&store, now, retention).await.unwrap();
         texts(&store, "SELECT id || '' FROM sessions ORDER BY id").await
     };
     assert_eq!(left(empty + 7 * each).await, ["5", "20", "40", "100", "200", "300"]);
@@ -169,7 +169,7 @@ async fn a_database_that_is_too_large_forgets_the_oldest_conversations_earlier()
     // By age alone.
     let month = Retention { kept: Duration::days(30), ..Retention::default() };
     write(&store, |store| add_conversation(store, 31)).await;
-    forget_old(&store, now, month).await.unwrap();
+    prune_rows(&store, now, month).await.unwrap();
     assert_eq!(texts(&store, "SELECT id || '' FROM sessions ORDER BY id").await, ["5", "20"]);
 }
 
@@ -179,7 +179,7 @@ async fn forgets_all_that_is_old_and_neither_open_nor_shown() {
     let now = Utc::now();
     let old = (now - Duration::days(500)).timestamp_millis();
     write(&store, move |store| store.execute_batch(&ROWS.replace("{old}", &old.to_string()))).await;
-    forget_old(&store, now, Retention::default()).await.unwrap();
+    prune_rows(&store, now, Retention::default()).await.unwrap();
     let left = texts(
         &store,
         "SELECT 'session ' || id FROM sessions UNION ALL SELECT 'turn ' || id FROM turns
@@ -240,7 +240,7 @@ async fn other_changes_come_in_between_while_much_is_forgotten() {
             seen.push(write(&other, count).await);
         }
     };
-    let (forgotten, ()) = tokio::join!(forget_old(&store, Utc::now(), Retention::default()), looks);
+    let (forgotten, ()) = tokio::join!(prune_rows(&store, Utc::now(), Retention::default()), looks);
     forgotten.unwrap();
     assert!(seen.iter().any(|left| (1..5000).contains(left)), "{seen:?}");
 }
@@ -305,7 +305,7 @@ fn address() -> Address {
 async fn does(store: &Store, deed: Deed) {
     let deed = match deed {
         Deed::Forgets(days) => {
-            return forget_old(store, Utc::now() + Duration::days(days), Retention::default())
+            return prune_rows(store, Utc::now() + Duration::days(days), Retention::default())
                 .await
                 .unwrap();
         }
@@ -384,17 +384,18 @@ fn a_clock_that_is_far_ahead_is_believed_day_by_day() {
 #[tokio::test]
 async fn a_start_in_another_century_forgets_nothing_that_is_new() {
     let (hands, clock) = watch::channel(Utc::now());
-    let mut rig = Rig::of(Parts { clock: Clock::with_hands(clock), ..Parts::default() }).await;
+    let mut rig =
+        Rig::of(RigOptions { clock: Clock::with_hands(clock), ..RigOptions::default() }).await;
     assert_eq!(rig.ask("1", "hello").await, "re: hello");
     rig.stop().await;
-    rig.change(
+    rig.execute(
         "INSERT INTO unreadable (key, received, channel, raw) VALUES ('old', 1, 'home', 'x')",
     );
     hands.send_replace(Utc::now() + Duration::days(27_000));
     rig.start().await;
     // It was tidied up.
-    rig.counts("SELECT count(*) FROM unreadable", 0).await;
-    assert_eq!(rig.look("SELECT outcome FROM inbound"), ["answered"]);
+    rig.wait_for_count("SELECT count(*) FROM unreadable", 0).await;
+    assert_eq!(rig.query("SELECT outcome FROM inbound"), ["answered"]);
     rig.finish().await;
 }
 
@@ -421,25 +422,26 @@ const WRONG_BEFORE: &str = "
 #[tokio::test]
 async fn a_second_start_in_another_century_forgets_nothing_that_is_new() {
     let (hands, clock) = watch::channel(Utc::now());
-    let mut rig = Rig::of(Parts { clock: Clock::with_hands(clock), ..Parts::default() }).await;
+    let mut rig =
+        Rig::of(RigOptions { clock: Clock::with_hands(clock), ..RigOptions::default() }).await;
     for text in ["hello", "and now?"] {
         assert_eq!(rig.ask("1", text).await, format!("re: {text}"));
     }
     rig.stop().await;
-    rig.change(WRONG_BEFORE);
+    rig.execute(WRONG_BEFORE);
     hands.send_replace(Utc::now() + Duration::days(27_001));
     rig.start().await;
-    rig.counts("SELECT count(*) FROM unreadable", 0).await;
-    assert_eq!(rig.look("SELECT outcome FROM inbound"), ["answered", "answered"]);
+    rig.wait_for_count("SELECT count(*) FROM unreadable", 0).await;
+    assert_eq!(rig.query("SELECT outcome FROM inbound"), ["answered", "answered"]);
     // Nor where no platform tells the time: what was believed before counts.
     rig.stop().await;
-    rig.change("UPDATE inbound SET message = json_remove(message, '$.id')");
-    rig.change(
+    rig.execute("UPDATE inbound SET message = json_remove(message, '$.id')");
+    rig.execute(
         "INSERT INTO unreadable (key, received, channel, raw) VALUES ('old', 1, 'home', 'x')",
     );
     rig.start().await;
-    rig.counts("SELECT count(*) FROM unreadable", 0).await;
-    assert_eq!(rig.look("SELECT outcome FROM inbound"), ["answered", "answered"]);
+    rig.wait_for_count("SELECT count(*) FROM unreadable", 0).await;
+    assert_eq!(rig.query("SELECT outcome FROM inbound"), ["answered", "answered"]);
     rig.finish().await;
 }
 
@@ -460,7 +462,7 @@ fn a_message_is_not_late_if_the_one_before_it_was_as_late() {
 
 /// What was found late just now was found an hour ago.
 fn an_hour_passes(rig: &Rig) {
-    rig.change(
+    rig.execute(
         "UPDATE inbound SET received = received - 3600000,
          message = json_set(message, '$.at', strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '-31 hours'))",
     );
@@ -471,10 +473,10 @@ async fn answers_messages_that_all_look_late_because_the_clock_is_ahead() {
     let mut rig = Rig::new().await;
     let said = Utc::now() - Duration::hours(30);
     rig.say_changed(OWNER, "1", "hello", |message| message.at = said);
-    assert_eq!(rig.hear("1").await, replies::TOO_LATE);
+    assert_eq!(rig.next_message("1").await, replies::TOO_LATE);
     an_hour_passes(&rig);
     rig.say_changed(OWNER, "1", "and now?", |message| message.at = said);
-    assert_eq!(rig.hear("1").await, "re: and now?");
+    assert_eq!(rig.next_message("1").await, "re: and now?");
     rig.finish().await;
 }
 
@@ -484,12 +486,16 @@ async fn answers_the_first_message_of_a_conversation_though_the_clock_is_ahead()
     let said = Utc::now() - Duration::hours(30);
     // What was heard elsewhere, a while ago, looked as late.
     rig.say_changed(OWNER, "1", "hello", |message| message.at = said);
-    assert_eq!(rig.hear("1").await, replies::TOO_LATE);
+    assert_eq!(rig.next_message("1").await, replies::TOO_LATE);
     rig.say_changed(OWNER, "2", "hello", |message| message.at = said);
-    assert_eq!(rig.hear("2").await, replies::TOO_LATE, "both may have been kept by the platform");
+    assert_eq!(
+        rig.next_message("2").await,
+        replies::TOO_LATE,
+        "both may have been kept by the platform"
+    );
     an_hour_passes(&rig);
     rig.say_changed(OWNER, "3", "hello", |message| message.at = said);
-    assert_eq!(rig.hear("3").await, "re: hello");
+    assert_eq!(rig.next_message("3").await, "re: hello");
     rig.finish().await;
 }
 
@@ -499,10 +505,10 @@ async fn answers_what_has_just_been_said_whatever_the_clocks_show() {
     let said = Utc::now() - Duration::hours(30);
     rig.clock_lag.as_ref().unwrap().note(Duration::hours(30));
     rig.say_changed(OWNER, "1", "hello", |message| message.at = said);
-    assert_eq!(rig.hear("1").await, "re: hello");
+    assert_eq!(rig.next_message("1").await, "re: hello");
     let older = said - Duration::hours(5);
     rig.say_changed(OWNER, "2", "hello", |message| message.at = older);
-    assert_eq!(rig.hear("2").await, replies::TOO_LATE);
+    assert_eq!(rig.next_message("2").await, replies::TOO_LATE);
     rig.finish().await;
 }
 
@@ -525,17 +531,17 @@ fn what_a_channel_tells_has_just_been_said_once_it_was_heard_without_a_gap() {
 async fn what_waits_to_be_delivered_waits_for_its_pause_if_the_clock_was_set_back_between_two_runs()
 {
     let mut rig = Rig::new().await;
-    rig.home.next("1", [Manner::Busy(std::time::Duration::from_secs(20))]);
+    rig.home.next("1", [SendBehavior::Busy(std::time::Duration::from_secs(20))]);
     rig.say("1", "hello");
-    rig.counts("SELECT count(*) FROM outbox WHERE failing_since IS NOT NULL", 1).await;
+    rig.wait_for_count("SELECT count(*) FROM outbox WHERE failing_since IS NOT NULL", 1).await;
     rig.stop().await;
     // By the clock of then, an hour later.
-    rig.change(
+    rig.execute(
         "UPDATE outbox SET created = created + 3600000, next = created + 3600000 + 1500,
          failing_since = NULL, failed_at = NULL",
     );
     rig.start().await;
-    assert_eq!(rig.hear("1").await, "re: hello");
+    assert_eq!(rig.next_message("1").await, "re: hello");
     rig.finish().await;
 }
 
@@ -568,7 +574,8 @@ async fn what_waits_to_be_delivered_waits_no_longer_if_the_clock_is_set_back() {
 async fn reminders_arrive_however_long_nobody_speaks_after_a_compaction() {
     let (hands, clock) = watch::channel(Utc::now());
     let begun = Utc::now();
-    let mut rig = Rig::of(Parts { clock: Clock::with_hands(clock), ..Parts::default() }).await;
+    let mut rig =
+        Rig::of(RigOptions { clock: Clock::with_hands(clock), ..RigOptions::default() }).await;
     let hourly =
         json!({"action": "add", "when": "every 1h", "text": "Stretch.", "kind": "message"});
     let replies = [calls(&[("schedule", hourly)]), says("I will.")];
@@ -576,7 +583,7 @@ async fn reminders_arrive_however_long_nobody_speaks_after_a_compaction() {
     assert_eq!(rig.ask("1", "remind me").await, "I will.");
     for run in 1..=23 {
         hands.send_replace(begun + Duration::minutes(60 * run + 1));
-        assert!(rig.hear("1").await.contains("Stretch."));
+        assert!(rig.next_message("1").await.contains("Stretch."));
         if run == 4 {
             // The session that is kept in memory knows nothing of what was sent since.
             rig.stop_and_start_again().await;

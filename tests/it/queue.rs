@@ -9,20 +9,20 @@ use peacrab::types::session::QueueMode;
 use serde_json::json;
 
 use crate::media::photo;
-use crate::support::double::Gives;
-use crate::support::rig::{OTHER_USER, OWNER, Parts, Rig, USER};
+use crate::support::fake_channel::FetchBehavior;
+use crate::support::rig::{OTHER_USER, OWNER, Rig, RigOptions, USER};
 use crate::support::script::{Gate, calls, held, says};
 use crate::support::tools::HangingTool;
 
 /// A rig whose config has that mode, and which works for `who` in `chat` until the gate opens.
 async fn working(mode: QueueMode, who: &str, chat: &str) -> (Rig, Gate) {
-    let mut parts = Parts::default();
+    let mut parts = RigOptions::default();
     parts.agent.queue = mode;
     let mut rig = Rig::of(parts).await;
     let gate = Gate::shut();
     rig.model.on("tea", [held(&gate, says("tea"))]);
     rig.say_as(who, chat, "tea");
-    rig.hangs_at(&gate).await;
+    rig.wait_at(&gate).await;
     (rig, gate)
 }
 
@@ -35,7 +35,7 @@ async fn followup_answers_each_message_by_itself_in_order() {
     rig.waiting(3).await;
     rig.ask("1", "/whoami").await;
     gate.open();
-    assert_eq!(rig.heard("1", 4).await, ["tea", "re: sugar", "re: milk", "re: cake"]);
+    assert_eq!(rig.next_messages("1", 4).await, ["tea", "re: sugar", "re: milk", "re: cake"]);
     rig.finish().await;
 }
 
@@ -43,17 +43,18 @@ async fn followup_answers_each_message_by_itself_in_order() {
 async fn followup_is_kept_over_a_restart_and_shows_no_step_what_waits() {
     let gate = Gate::shut();
     let hang = Arc::new(HangingTool(gate.clone())) as Arc<dyn AnyTool>;
-    let mut rig = Rig::of(Parts { tools: ToolSet::new([hang]), ..Parts::default() }).await;
+    let mut rig =
+        Rig::of(RigOptions { tools: ToolSet::new([hang]), ..RigOptions::default() }).await;
     rig.ask("1", "/queue followup").await;
     rig.model.on("tea", [calls(&[("hang", json!({}))]), says("tea")]);
     rig.say("1", "tea");
-    rig.hangs_at(&gate).await;
+    rig.wait_at(&gate).await;
     rig.say("1", "sugar");
     rig.say("1", "milk");
     rig.waiting(2).await;
     rig.stop_and_start_again().await;
     gate.open();
-    assert_eq!(rig.heard("1", 3).await, ["tea", "re: sugar", "re: milk"]);
+    assert_eq!(rig.next_messages("1", 3).await, ["tea", "re: sugar", "re: milk"]);
     rig.finish().await;
 }
 
@@ -65,7 +66,7 @@ async fn parts_of_one_thing_are_one_message_also_then() {
     rig.say("1", "other");
     rig.waiting(3).await;
     gate.open();
-    assert_eq!(rig.heard("1", 3).await, ["tea", "re: one thing", "re: other"]);
+    assert_eq!(rig.next_messages("1", 3).await, ["tea", "re: one thing", "re: other"]);
     rig.finish().await;
 }
 
@@ -81,7 +82,7 @@ async fn collect_answers_all_of_it_at_once_and_each_person_by_themselves() {
     rig.say_as(USER, "-1", "spoon");
     rig.waiting(4).await;
     gate.open();
-    let heard = rig.heard("-1", 4).await;
+    let heard = rig.next_messages("-1", 4).await;
     assert_eq!(heard, ["tea", "re: sugar milk", "re: cake", "re: spoon"]);
     rig.finish().await;
 }
@@ -89,14 +90,14 @@ async fn collect_answers_all_of_it_at_once_and_each_person_by_themselves() {
 #[tokio::test]
 async fn collect_waits_for_files() {
     let (mut rig, gate) = working(QueueMode::Collect, OWNER, "1").await;
-    rig.home.has_file("cat", [Gives::Bytes(b"meow".to_vec())]);
+    rig.home.has_file("cat", [FetchBehavior::Bytes(b"meow".to_vec())]);
     rig.say_changed(OWNER, "1", "look", |message| {
         message.body.media = vec![photo("cat")];
     });
     rig.say("1", "and this");
     rig.waiting(2).await;
     gate.open();
-    assert_eq!(rig.heard("1", 2).await, ["tea", "re: look and this"]);
+    assert_eq!(rig.next_messages("1", 2).await, ["tea", "re: look and this"]);
     assert!(rig.model.last().transcript().contains("[photo: downloads/"));
     rig.finish().await;
 }
@@ -108,7 +109,7 @@ async fn interrupt_turns_to_what_was_said_last_without_a_word() {
     gate.open();
     let transcript = rig.model.last().transcript();
     assert!(transcript.contains("tea\nassistant: [Stopped by the person.]"), "{transcript}");
-    let outcomes = rig.look("SELECT outcome FROM inbound ORDER BY id");
+    let outcomes = rig.query("SELECT outcome FROM inbound ORDER BY id");
     assert_eq!(outcomes, ["stopped", "answered"]);
     rig.finish().await;
 }
@@ -119,10 +120,10 @@ async fn interrupt_spares_the_turns_of_others() {
     rig.say_as(OTHER_USER, "-1", "cake");
     rig.waiting(1).await;
     rig.say_as(OWNER, "-1", "/whoami");
-    rig.hear("-1").await;
+    rig.next_message("-1").await;
     // Their own next word does end it; who waits for longer comes first.
     rig.say_as(USER, "-1", "coffee");
-    assert_eq!(rig.heard("-1", 2).await, ["re: cake", "re: coffee"]);
+    assert_eq!(rig.next_messages("-1", 2).await, ["re: cake", "re: coffee"]);
     gate.open();
     rig.finish().await;
 }
@@ -131,15 +132,15 @@ async fn interrupt_spares_the_turns_of_others() {
 async fn interrupt_waits_for_the_files_of_what_was_said() {
     let file = Gate::shut();
     let (mut rig, gate) = working(QueueMode::Interrupt, OWNER, "1").await;
-    rig.home.has_file("cat", [Gives::Held(file.clone(), b"meow".to_vec())]);
+    rig.home.has_file("cat", [FetchBehavior::Held(file.clone(), b"meow".to_vec())]);
     rig.say_changed(OWNER, "1", "look", |message| {
         message.body.media = vec![photo("cat")];
     });
-    rig.hangs_at(&file).await;
+    rig.wait_at(&file).await;
     rig.ask("1", "/whoami").await;
-    assert_eq!(rig.look("SELECT 'one' FROM turns WHERE ending IS NULL"), ["one"]);
+    assert_eq!(rig.query("SELECT 'one' FROM turns WHERE ending IS NULL"), ["one"]);
     file.open();
-    assert_eq!(rig.hear("1").await, "re: look");
+    assert_eq!(rig.next_message("1").await, "re: look");
     gate.open();
     rig.finish().await;
 }
@@ -151,15 +152,15 @@ async fn interrupt_holds_over_a_restart() {
     rig.stop().await;
     rig.say("1", "coffee");
     rig.start().await;
-    assert_eq!(rig.hear("1").await, "re: coffee");
+    assert_eq!(rig.next_message("1").await, "re: coffee");
     gate.open();
     rig.say("1", "tea");
-    rig.heard("1", 1).await;
+    rig.next_messages("1", 1).await;
     rig.finish().await;
 }
 
-fn interrupting() -> Parts {
-    let mut parts = Parts::default();
+fn interrupting() -> RigOptions {
+    let mut parts = RigOptions::default();
     parts.agent.queue = QueueMode::Interrupt;
     parts.agent.asking.approvals.tools = vec!["write_file".to_owned()];
     parts
@@ -176,28 +177,28 @@ async fn interrupt_ends_a_turn_that_waits_for_a_subagent_and_the_subagent() {
         rig.model.on("boil", [held(&beside, boiled()), held(&beside, boiled())]);
         rig.model.on("sort", [held(&gate, says("sorted"))]);
         rig.say("1", "go");
-        rig.hangs_at(&gate).await;
-        rig.hangs_at(&beside).await;
+        rig.wait_at(&gate).await;
+        rig.wait_at(&beside).await;
         if restarts {
             rig.model.on("sort", [held(&gate, says("sorted"))]);
             rig.stop().await;
             rig.say("1", "no, coffee");
             rig.start().await;
-            rig.hang_at(&beside, 2).await;
+            rig.wait_at_times(&beside, 2).await;
         } else {
             rig.say("1", "no, coffee");
         }
-        assert_eq!(rig.hear("1").await, "re: no, coffee");
+        assert_eq!(rig.next_message("1").await, "re: no, coffee");
         gate.open();
         beside.open();
         // What works beside the conversation goes on.
-        assert_eq!(rig.hear("1").await, replies::subagent_ended(1, "boil", true, "boiled"));
+        assert_eq!(rig.next_message("1").await, replies::subagent_ended(1, "boil", true, "boiled"));
         assert_eq!(
-            rig.look("SELECT state FROM tasks WHERE kind = 'subagent' ORDER BY id"),
+            rig.query("SELECT state FROM tasks WHERE kind = 'subagent' ORDER BY id"),
             ["done", "stopped"]
         );
         let calls = "SELECT state FROM calls WHERE tool IN ('spawn', 'subagent') ORDER BY id";
-        assert_eq!(rig.look(calls), ["done", "skipped"]);
+        assert_eq!(rig.query(calls), ["done", "skipped"]);
         assert_eq!(rig.ask("1", "thanks").await, "re: thanks");
     }
 }
@@ -208,7 +209,7 @@ async fn interrupt_ends_a_turn_that_waits_to_be_allowed() {
     rig.model.on("go", [calls(&[("write_file", json!({"path": "a.md", "content": "a"}))])]);
     assert!(rig.ask("1", "go").await.contains("Approve?"));
     rig.say("1", "no, coffee");
-    let heard = rig.heard("1", 2).await;
+    let heard = rig.next_messages("1", 2).await;
     assert!(heard[0].ends_with(replies::NO_LONGER_NEEDED), "{heard:?}");
     assert_eq!(heard[1], "re: no, coffee");
     assert_eq!(rig.ask("1", "/approve 1").await, replies::ALREADY_DECIDED);
@@ -224,8 +225,8 @@ async fn interrupt_takes_the_answer_to_a_question_for_that() {
     rig.model.on("go", [asks(), says("Tea it is.")]);
     assert_eq!(rig.ask("1", "go").await, "Which?");
     rig.say("1", "tea");
-    assert_eq!(rig.hear("1").await, replies::closed("Which?", "answered by Person 7"));
-    assert_eq!(rig.hear("1").await, "Tea it is.");
+    assert_eq!(rig.next_message("1").await, replies::closed("Which?", "answered by Person 7"));
+    assert_eq!(rig.next_message("1").await, "Tea it is.");
     rig.finish().await;
 }
 
@@ -239,13 +240,13 @@ async fn interrupt_ends_a_question_for_what_waited_before_it() {
         calls(&[("ask_question", json!({"question": "Which?", "choices": ["tea", "milk"]}))]);
     rig.model.on("go", [held(&gate, asks)]);
     rig.say("1", "go");
-    rig.hangs_at(&gate).await;
+    rig.wait_at(&gate).await;
     rig.say("1", "no, coffee");
     rig.waiting(1).await;
     gate.open();
-    assert_eq!(rig.hear("1").await, "Which?");
+    assert_eq!(rig.next_message("1").await, "Which?");
     rig.say("1", "/queue interrupt");
-    let mut heard = rig.heard("1", 3).await;
+    let mut heard = rig.next_messages("1", 3).await;
     heard.sort();
     let closed = replies::closed("Which?", replies::NO_LONGER_NEEDED);
     let mut expected = [replies::queue_is("interrupt"), closed, "re: no, coffee".to_owned()];
@@ -260,7 +261,7 @@ async fn a_chat_can_choose_and_go_back() {
     let gate = Gate::shut();
     rig.model.on("tea", [held(&gate, says("tea"))]);
     rig.say("1", "tea");
-    rig.hangs_at(&gate).await;
+    rig.wait_at(&gate).await;
     // Holds for the turn that runs already.
     assert_eq!(rig.ask("1", "/queue Followup").await, replies::queue_is("followup"));
     assert_eq!(rig.ask("2", "/queue").await, replies::queue_is("steer"));
@@ -269,10 +270,10 @@ async fn a_chat_can_choose_and_go_back() {
     rig.say("1", "milk");
     rig.waiting(2).await;
     gate.open();
-    assert_eq!(rig.heard("1", 3).await, ["tea", "re: sugar", "re: milk"]);
+    assert_eq!(rig.next_messages("1", 3).await, ["tea", "re: sugar", "re: milk"]);
     assert_eq!(rig.ask("1", "/queue default").await, replies::queue_is("steer"));
     assert_eq!(rig.ask("1", "/queue backwards").await, replies::queue_is("steer"));
     rig.say_as(USER, "-1", "/queue collect");
-    assert_eq!(rig.hear("-1").await, replies::NOT_YOURS_TO_SET);
+    assert_eq!(rig.next_message("-1").await, replies::NOT_YOURS_TO_SET);
     rig.finish().await;
 }

@@ -7,15 +7,15 @@ use peacrab::people::Access;
 use peacrab::replies;
 use peacrab::types::message::{Address, MediaKind, MediaRef};
 
-use crate::support::double::Gives;
-use crate::support::rig::{OTHER_USER, OWNER, Parts, Rig, USER};
+use crate::support::fake_channel::FetchBehavior;
+use crate::support::rig::{OTHER_USER, OWNER, Rig, RigOptions, USER};
 use crate::support::script::{Gate, held, says};
 
 const NONE: RateLimits =
     RateLimits { person_per_minute: 0, chat_per_minute: 0, files_per_day: 0, turns_per_person: 0 };
 
 async fn with(limits: RateLimits) -> Rig {
-    let mut parts = Parts::default();
+    let mut parts = RigOptions::default();
     parts.agent.limits = limits;
     Rig::of(parts).await
 }
@@ -65,19 +65,19 @@ async fn who_writes_too_fast_is_told_once() {
     let mut rig = with(RateLimits { person_per_minute: 2, ..NONE }).await;
     for text in ["one", "two"] {
         rig.say_as(USER, "2", text);
-        assert_eq!(rig.hear("2").await, format!("re: {text}"));
+        assert_eq!(rig.next_message("2").await, format!("re: {text}"));
     }
     for text in ["three", "four", "/btw five", "/compact"] {
         rig.say_as(USER, "2", text);
     }
-    assert_eq!(rig.hear("2").await, replies::too_fast(2));
+    assert_eq!(rig.next_message("2").await, replies::too_fast(2));
     let refused = "SELECT count(*) FROM inbound WHERE outcome = 'refused'";
-    rig.counts(refused, 4).await;
+    rig.wait_for_count(refused, 4).await;
     // Commands are never limited, nor others, nor the owner.
     rig.say_as(USER, "2", "/queue");
-    assert!(rig.hear("2").await.starts_with("While I work for you"));
+    assert!(rig.next_message("2").await.starts_with("While I work for you"));
     rig.say_as(OTHER_USER, "3", "hello");
-    assert_eq!(rig.hear("3").await, "re: hello");
+    assert_eq!(rig.next_message("3").await, "re: hello");
     for round in 0..5 {
         assert_eq!(rig.ask("1", &format!("hello {round}")).await, format!("re: hello {round}"));
     }
@@ -89,11 +89,11 @@ async fn who_writes_too_fast_is_told_once() {
 async fn a_group_has_a_limit_for_all_together_but_the_owner() {
     let mut rig = with(RateLimits { chat_per_minute: 2, ..NONE }).await;
     rig.say_as(USER, "-1", "one");
-    assert_eq!(rig.hear("-1").await, "re: one");
+    assert_eq!(rig.next_message("-1").await, "re: one");
     rig.say_as(OTHER_USER, "-1", "two");
-    assert_eq!(rig.hear("-1").await, "re: two");
+    assert_eq!(rig.next_message("-1").await, "re: two");
     rig.say_as(USER, "-1", "three");
-    assert_eq!(rig.hear("-1").await, replies::chat_too_fast(2));
+    assert_eq!(rig.next_message("-1").await, replies::chat_too_fast(2));
     rig.say_as(OTHER_USER, "-1", "four");
     assert_eq!(rig.ask("-1", "and I?").await, "re: and I?");
     rig.finish().await;
@@ -101,7 +101,7 @@ async fn a_group_has_a_limit_for_all_together_but_the_owner() {
 
 #[tokio::test]
 async fn one_person_has_so_many_turns_at_a_time_and_the_others_wait() {
-    let mut parts = Parts::default();
+    let mut parts = RigOptions::default();
     parts.agent.limits = RateLimits { turns_per_person: 2, ..NONE };
     parts.access = Access { owners: vec![OWNER.to_owned()], ..parts.access };
     let mut rig = Rig::of(parts).await;
@@ -110,14 +110,14 @@ async fn one_person_has_so_many_turns_at_a_time_and_the_others_wait() {
     for chat in ["2", "3", "4"] {
         rig.say_as(USER, chat, "slow");
     }
-    rig.hang_at(&gate, 2).await;
+    rig.wait_at_times(&gate, 2).await;
     // The third waits, and nobody else does.
     rig.say_as(OTHER_USER, "5", "quick");
-    assert_eq!(rig.hear("5").await, "re: quick");
+    assert_eq!(rig.next_message("5").await, "re: quick");
     rig.waiting(1).await;
     gate.open();
     for chat in ["2", "3", "4"] {
-        assert_eq!(rig.hear(chat).await, "slowly");
+        assert_eq!(rig.next_message(chat).await, "slowly");
     }
     rig.finish().await;
 }
@@ -138,28 +138,28 @@ async fn one_person_sends_so_many_files_a_day_and_pushes_out_nobody_elses() {
         let media = (0..files).map(|_| file()).collect();
         rig.say_changed(who, chat, "look", |message| message.body.media = media);
     };
-    rig.home.has_file("a", (0..8).map(|_| Gives::Bytes(b"hi".to_vec())));
+    rig.home.has_file("a", (0..8).map(|_| FetchBehavior::Bytes(b"hi".to_vec())));
     send(&rig, USER, "2", 1);
-    rig.hear("2").await;
+    rig.next_message("2").await;
     // Two more are one too many, whichever chat they come from; one more is not.
     send(&rig, USER, "3", 2);
-    assert_eq!(rig.hear("3").await, replies::too_many_files_today(2));
+    assert_eq!(rig.next_message("3").await, replies::too_many_files_today(2));
     send(&rig, USER, "2", 1);
-    rig.hear("2").await;
+    rig.next_message("2").await;
     send(&rig, USER, "2", 1);
-    assert_eq!(rig.hear("2").await, replies::too_many_files_today(2));
+    assert_eq!(rig.next_message("2").await, replies::too_many_files_today(2));
     // Messages without files, others and the owner are not limited by that.
     rig.say_as(USER, "2", "hello");
-    assert_eq!(rig.hear("2").await, "re: hello");
+    assert_eq!(rig.next_message("2").await, "re: hello");
     send(&rig, OTHER_USER, "9", 2);
-    rig.hear("9").await;
+    rig.next_message("9").await;
     for _ in 0..3 {
         send(&rig, OWNER, "1", 1);
-        rig.hear("1").await;
+        rig.next_message("1").await;
     }
     // A day later there is room again.
-    rig.change("UPDATE inbound SET received = received - 86400001");
+    rig.execute("UPDATE inbound SET received = received - 86400001");
     send(&rig, USER, "2", 2);
-    rig.hear("2").await;
+    rig.next_message("2").await;
     rig.finish().await;
 }

@@ -27,7 +27,7 @@ async fn found(rig: &mut Rig, who: &str, chat: &str, query: &str) -> String {
 async fn found_with(rig: &mut Rig, who: &str, chat: &str, arguments: Value) -> String {
     rig.model.on("look for it", [calls(&[("memory_search", arguments)]), says("Found.")]);
     rig.say_as(who, chat, "look for it");
-    assert_eq!(rig.hear(chat).await, "Found.");
+    assert_eq!(rig.next_message(chat).await, "Found.");
     rig.model.last().messages.pop().unwrap()
 }
 
@@ -66,9 +66,9 @@ async fn nobody_finds_the_words_of_others() {
     let mut rig = Rig::new().await;
     rig.ask("1", "my bicycle is blue").await;
     rig.say_as(USER, "2", "my tricycle is red");
-    rig.hear("2").await;
+    rig.next_message("2").await;
     rig.say_as(USER, "-3", "our tandem is green");
-    rig.hear("-3").await;
+    rig.next_message("-3").await;
     let all = "bicycle tricycle tandem";
     let owners = found(&mut rig, OWNER, "1", all).await;
     assert!(owners.contains("blue") && !owners.contains("red"), "{owners}");
@@ -82,8 +82,8 @@ async fn nobody_finds_the_words_of_others() {
     let elsewhere = found(&mut rig, OTHER_USER, "-4", all).await;
     assert!(elsewhere.contains(NOTHING), "{elsewhere}");
     // Even if the index is wrong about whose an entry is.
-    let key = rig.look("SELECT who FROM recall_entries WHERE text LIKE '%blue%'").remove(0);
-    rig.change(&format!(
+    let key = rig.query("SELECT who FROM recall_entries WHERE text LIKE '%blue%'").remove(0);
+    rig.execute(&format!(
         "INSERT INTO recall_index (rowid, who, text)
          SELECT id, '{key}', 'unicycle' FROM recall_entries WHERE text LIKE '%red%'"
     ));
@@ -95,14 +95,14 @@ async fn nobody_finds_the_words_of_others() {
 async fn linked_accounts_find_each_others_words_until_they_are_parted() {
     let mut rig = Rig::new().await;
     rig.say_as(USER, "2", "my tricycle is red");
-    rig.hear("2").await;
+    rig.next_message("2").await;
     rig.say_as(OTHER_USER, "3", "hello");
-    rig.hear("3").await;
+    rig.next_message("3").await;
     assert!(found(&mut rig, OTHER_USER, "3", "tricycle").await.contains(NOTHING));
     let person = format!("(SELECT person FROM accounts WHERE sender = '{USER}')");
-    rig.change(&format!("UPDATE accounts SET person = {person} WHERE sender = '{OTHER_USER}'"));
+    rig.execute(&format!("UPDATE accounts SET person = {person} WHERE sender = '{OTHER_USER}'"));
     assert!(found(&mut rig, OTHER_USER, "3", "tricycle").await.contains("red"));
-    rig.change(&format!(
+    rig.execute(&format!(
         "UPDATE accounts SET person = (SELECT max(id) FROM persons) WHERE sender = '{OTHER_USER}'"
     ));
     assert!(found(&mut rig, OTHER_USER, "3", "tricycle").await.contains(NOTHING));
@@ -127,7 +127,7 @@ async fn a_long_search_is_stopped_and_delays_no_other_chat() {
     let mut rig = Rig::new().await;
     rig.ask("1", "the code of my bicycle").await;
     // Each passage takes a minute to read.
-    rig.change(
+    rig.execute(
         "ALTER TABLE recall_entries RENAME TO slow_entries;
          CREATE VIEW recall_entries AS SELECT id, who, kind, source, line, at,
          text || (WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000000000)
@@ -135,16 +135,16 @@ async fn a_long_search_is_stopped_and_delays_no_other_chat() {
     );
     rig.model.on("look for it", [searches("bicycle"), says("Not found.")]);
     rig.say("1", "look for it");
-    rig.becomes(|rig| rig.model.asked().len() == 2).await;
+    rig.wait_until(|rig| rig.model.asked().len() == 2).await;
     let begun = Instant::now();
     rig.say_as(USER, "2", "/stop");
-    rig.hear("2").await;
+    rig.next_message("2").await;
     assert!(begun.elapsed() < Duration::from_secs(1), "it took {:?}", begun.elapsed());
-    rig.becomes(|rig| rig.model.asked().len() == 3).await;
+    rig.wait_until(|rig| rig.model.asked().len() == 3).await;
     let shown = rig.model.last().messages.pop().unwrap();
     assert!(shown.contains("took too long") && shown.contains("narrower"), "{shown}");
-    rig.change("DROP VIEW recall_entries; ALTER TABLE slow_entries RENAME TO recall_entries");
-    rig.hear("1").await;
+    rig.execute("DROP VIEW recall_entries; ALTER TABLE slow_entries RENAME TO recall_entries");
+    rig.next_message("1").await;
     rig.finish().await;
 }
 
@@ -155,7 +155,7 @@ async fn untrusted_words_are_counted_and_marked_where_they_are_asked_for() {
     rig.ask("1", "a page").await;
     rig.ask("1", "a late lobster").await;
     rig.ask("1", "/new").await;
-    rig.change("UPDATE turns SET read_others = 1 WHERE id = 2");
+    rig.execute("UPDATE turns SET read_others = 1 WHERE id = 2");
     let early = found(&mut rig, OWNER, "1", "early crab").await;
     assert!(early.contains("an early crab") && !is_marked(&early), "{early}");
     let late = found(&mut rig, OWNER, "1", "late lobster").await;
@@ -172,7 +172,7 @@ async fn untrusted_words_are_counted_and_marked_where_they_are_asked_for() {
 async fn a_search_can_be_limited_to_later_days() {
     let mut rig = Rig::new().await;
     rig.ask("1", "an early crab").await;
-    rig.change("UPDATE recall_entries SET at = at - 10 * 86400000");
+    rig.execute("UPDATE recall_entries SET at = at - 10 * 86400000");
     rig.ask("1", "a late crab").await;
     for (since, early) in
         [("3d", false), ("30d", true), ("2020-01-01", true), ("2900-01-01", false)]

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::support::binary::{Scene, home, model, said, until};
+use crate::support::binary::{ProgramFixture, home, model, said, until};
 use crate::support::bot_api::BotApi;
 use crate::support::bot_api::line::{ADA, BOB};
 use crate::support::model_api::{ModelApi, Platform, Reply};
@@ -16,28 +16,28 @@ fn answer(text: &str) -> Reply {
     Reply::events(&[chunk(json!({"content": text}), None), chunk(json!({}), Some("stop"))])
 }
 
-fn write(scene: &Scene, config: &str) {
-    fs::write(scene.folder().join("config.toml"), config).unwrap();
+fn write(fixture: &ProgramFixture, config: &str) {
+    fs::write(fixture.folder().join("config.toml"), config).unwrap();
 }
 
 #[tokio::test]
 async fn a_reload_takes_the_new_config_and_loses_no_turn() {
     let (api, main) = (BotApi::start().await, ModelApi::start(Platform::OpenAi).await);
-    let scene = Scene::new(&home(&api));
-    let daemon = scene.daemon().await;
+    let fixture = ProgramFixture::new(&home(&api));
+    let daemon = fixture.daemon().await;
     api.say(&said(&ADA, "hello"));
     api.wait_for_words(ADA.id, "You said: hello").await;
-    let pid = scene.status().await["pid"].clone();
+    let pid = fixture.status().await["pid"].clone();
     // A model in the place of the rehearsal.
-    write(&scene, &(home(&api) + &model("main", &main)));
-    let ended = scene.run(&["reload"]).await;
+    write(&fixture, &(home(&api) + &model("main", &main)));
+    let ended = fixture.run(&["reload"]).await;
     assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
     until("the new model", async || {
-        let ended = scene.run(&["status", "--json"]).await;
+        let ended = fixture.run(&["status", "--json"]).await;
         ended.out.contains("main (pea-1)").then_some(())
     })
     .await;
-    assert_eq!(scene.status().await["pid"], pid);
+    assert_eq!(fixture.status().await["pid"], pid);
     // A turn that runs goes on with the next config.
     main.reply(Reply::Silence);
     api.say(&said(&ADA, "think about it"));
@@ -54,28 +54,28 @@ async fn a_reload_takes_the_new_config_and_loses_no_turn() {
 #[tokio::test]
 async fn a_config_that_cannot_be_used_changes_nothing_and_the_owner_hears_of_it() {
     let api = BotApi::start().await;
-    let scene = Scene::new(&home(&api));
-    let daemon = scene.daemon().await;
+    let fixture = ProgramFixture::new(&home(&api));
+    let daemon = fixture.daemon().await;
     api.say(&said(&ADA, "hello"));
     api.wait_for_words(ADA.id, "You said: hello").await;
-    write(&scene, &(home(&api) + "[agent]\nstep_max = 3\n"));
-    let ended = scene.run(&["reload"]).await;
+    write(&fixture, &(home(&api) + "[agent]\nstep_max = 3\n"));
+    let ended = fixture.run(&["reload"]).await;
     assert_eq!(ended.code, Some(1), "{ended:?}");
     assert!(ended.err.contains("steps_max"), "{ended:?}");
     let told = api.wait_for_words(ADA.id, "I couldn't use my changed config").await;
     assert!(told.text.contains("step_max"), "{told:?}");
     // The one that works is kept, and is nobody else's to read.
-    let kept = scene.home().join("config.last-good.toml");
+    let kept = fixture.home().join("config.last-good.toml");
     assert!(told.text.contains(&kept.display().to_string()), "{told:?}");
     assert_eq!(fs::read_to_string(&kept).unwrap(), home(&api));
     assert_eq!(fs::metadata(&kept).unwrap().permissions().mode() & 0o777, 0o600);
     api.say(&said(&BOB, "and now?"));
     api.wait_for_words(BOB.id, "You said: and now?").await;
     daemon.terminate().await;
-    let ended = scene.run(&["reload"]).await;
+    let ended = fixture.run(&["reload"]).await;
     assert!(ended.err.contains("no daemon runs"), "{ended:?}");
     // It is shown, and never used by itself: the change may have shut somebody out.
-    let ended = scene.run(&["run"]).await;
+    let ended = fixture.run(&["run"]).await;
     assert_eq!(ended.code, Some(2), "{ended:?}");
     assert!(ended.err.contains(&kept.display().to_string()), "{ended:?}");
     assert!(ended.err.contains("step_max"), "{ended:?}");

@@ -12,20 +12,20 @@ use chrono::{DateTime, Utc};
 use peacrab::bus::Publisher;
 use peacrab::channels::{Channel, ChannelError, PlatformLimits, SendLookup, Sent};
 use peacrab::daemon::Daemon;
-use peacrab::daemon::tasks::forever;
+use peacrab::daemon::tasks::respawn;
 use peacrab::people::Access;
 use peacrab::types::message::{Address, Hint, Outbound};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::support::double::Double;
-use crate::support::rig::{Parts, Rig};
+use crate::support::fake_channel::FakeChannel;
+use crate::support::rig::{Rig, RigOptions};
 
 /// When a task that always breaks was begun, within some minutes of paused time.
 async fn begun(breaks: impl Fn()) -> Vec<Instant> {
     let mut begun = Vec::new();
-    let task = forever("a test", CancellationToken::new(), |_| {
+    let task = respawn("a test", CancellationToken::new(), |_| {
         begun.push(Instant::now());
         breaks();
         async {}
@@ -55,7 +55,7 @@ async fn a_task_that_ends_by_itself_is_begun_again_later_each_time() {
 async fn a_task_that_waits_to_be_begun_again_ends_at_once() {
     let stop = CancellationToken::new();
     let begun = Instant::now();
-    let task = forever("a test", stop.clone(), |_| async { panic!("as a test wishes") });
+    let task = respawn("a test", stop.clone(), |_| async { panic!("as a test wishes") });
     let stops = async {
         tokio::time::sleep(Duration::from_secs(100)).await;
         stop.cancel();
@@ -110,7 +110,7 @@ impl Channel for PanickingChannel {
 
 #[tokio::test]
 async fn a_channel_whose_supervision_panics_is_listened_to_again() {
-    let rig = Rig::at_rest(Double::new(), Parts::default());
+    let rig = Rig::at_rest(FakeChannel::new(), RigOptions::default());
     let (listened, mut times) = watch::channel(0);
     let limits = rig.home.limits();
     let channel = Arc::new(PanickingChannel { limits, listened, panics: AtomicUsize::new(2) });
@@ -136,7 +136,7 @@ fn every_task_of_the_daemon_is_begun_again() {
     let code: String = files.map(|file| fs::read_to_string(file).unwrap()).collect();
     let code: String = code.split_whitespace().collect();
     let spawned: Vec<_> = code.split(".spawn(").skip(1).collect();
-    let once: Vec<_> = spawned.iter().filter(|task| !task.starts_with("forever(")).collect();
+    let once: Vec<_> = spawned.iter().filter(|task| !task.starts_with("respawn(")).collect();
     assert!(spawned.len() >= 9, "the daemon starts its tasks elsewhere");
     assert!(once.len() == 1 && once[0].starts_with("asyncmove{store.close()"), "{once:?}");
 }

@@ -60,7 +60,7 @@ fn read_all(folder: &Path, found: &mut BTreeMap<String, String>) {
 async fn deny_all(rig: &mut Rig, chat: &str) -> Vec<String> {
     let mut questions = Vec::new();
     loop {
-        let text = rig.hear(chat).await;
+        let text = rig.next_message(chat).await;
         if text.ends_with(OBEYED) {
             return questions;
         }
@@ -75,14 +75,14 @@ async fn deny_all(rig: &mut Rig, chat: &str) -> Vec<String> {
 
 /// The states of an attempt's calls.
 fn states(rig: &Rig, attempt: &Attempt) -> Vec<String> {
-    rig.look(&format!(
+    rig.query(&format!(
         "SELECT state FROM calls WHERE tool = '{}' AND arguments = '{}'",
         attempt.tool, attempt.arguments
     ))
 }
 
 fn evil_jobs(rig: &Rig) -> Vec<String> {
-    rig.look("SELECT payload FROM jobs WHERE payload LIKE '%evil%'")
+    rig.query("SELECT payload FROM jobs WHERE payload LIKE '%evil%'")
 }
 
 /// An obedient model is shown all orders in this way, and does nothing of them unasked.

@@ -11,7 +11,7 @@ use peacrab::people::Groups;
 use peacrab::store::StoreOptions;
 use peacrab::types::message::{Address, Cause, ChatKind, Inbound, InboundContent, Sender};
 
-use crate::support::desk::Desk;
+use crate::support::adapter_fixture::AdapterFixture;
 
 fn at() -> Address {
     Address { channel: "home".into(), chat: "-1".into(), thread: None }
@@ -37,8 +37,8 @@ fn edited(message: DecodedMessage, sent_at: DateTime<Utc>) -> InboundEvent {
     InboundEvent::Edited { message, sent_at }
 }
 
-fn overheard(desk: &Desk) -> Vec<String> {
-    desk.bus.overheard.lines(&at()).into_iter().map(|line| line.text).collect()
+fn overheard(fixture: &AdapterFixture) -> Vec<String> {
+    fixture.bus.overheard.lines(&at()).into_iter().map(|line| line.text).collect()
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn knows_what_is_said_to_the_bot() {
 
 #[tokio::test]
 async fn an_edit_is_answered_as_long_as_it_is_not_old() {
-    let desk = Desk::new();
+    let fixture = AdapterFixture::new();
     let now = Utc::now();
     for (id, age, expected) in [
         ("1", EDIT_AGE_MAX, EventOutcome::Published(Published::Accepted)),
@@ -97,23 +97,23 @@ async fn an_edit_is_answered_as_long_as_it_is_not_old() {
     ] {
         let mut message = message(id, Addressee::Bot, "what is it?");
         message.inbound.at = now;
-        let outcome = receive_one(&desk.publisher, edited(message, now - age)).await.unwrap();
+        let outcome = receive_one(&fixture.publisher, edited(message, now - age)).await.unwrap();
         assert_eq!(outcome, expected);
     }
     // However old a message is that waits, it is answered as it is now, to whomever it speaks.
     let changed = message("1", Addressee::Others, "what was it?");
-    let outcome = receive_one(&desk.publisher, edited(changed, now - Duration::days(1))).await;
+    let outcome = receive_one(&fixture.publisher, edited(changed, now - Duration::days(1))).await;
     assert_eq!(outcome.unwrap(), EventOutcome::Published(Published::Repeated));
-    assert_eq!(desk.texts().await, ["what was it?"]);
+    assert_eq!(fixture.texts().await, ["what was it?"]);
 }
 
 #[tokio::test]
 async fn of_events_that_come_together_each_is_decided_on_in_order() {
-    let desk = Desk::new();
+    let fixture = AdapterFixture::new();
     let line = |text: &str| message("1", Addressee::Others, text);
     let deleted = InboundEvent::Deleted { at: at(), id: "3".into(), key: "key of 3".into() };
     let outcomes = receive(
-        &desk.publisher,
+        &fixture.publisher,
         vec![
             InboundEvent::New(line("it rains")),
             InboundEvent::New(message("2", Addressee::Bot, "does it?")),
@@ -135,22 +135,22 @@ async fn of_events_that_come_together_each_is_decided_on_in_order() {
         EventOutcome::Ignored,
     ];
     assert_eq!(outcomes.await.unwrap(), expected);
-    assert_eq!(desk.texts().await, ["does it?"]);
-    assert_eq!(overheard(&desk), ["it pours"]);
-    let (mark, _) = desk.publisher.mark().await.unwrap().unwrap();
+    assert_eq!(fixture.texts().await, ["does it?"]);
+    assert_eq!(overheard(&fixture), ["it pours"]);
+    let (mark, _) = fixture.publisher.mark().await.unwrap().unwrap();
     assert_eq!(mark, "the mark");
 }
 
 #[tokio::test]
 async fn what_is_read_again_is_not_overheard_again() {
-    let desk = Desk::new();
+    let fixture = AdapterFixture::new();
     let line = || message("1", Addressee::Others, "it rains");
-    receive_one(&desk.publisher, InboundEvent::New(line())).await.unwrap();
-    desk.bus.overheard.remove_shown(&at(), 1);
-    receive_one(&desk.publisher, InboundEvent::Reread(line())).await.unwrap();
+    receive_one(&fixture.publisher, InboundEvent::New(line())).await.unwrap();
+    fixture.bus.overheard.remove_shown(&at(), 1);
+    receive_one(&fixture.publisher, InboundEvent::Reread(line())).await.unwrap();
     let asked = message("2", Addressee::Bot, "does it?");
-    receive_one(&desk.publisher, InboundEvent::Reread(asked)).await.unwrap();
-    assert_eq!((overheard(&desk).len(), desk.texts().await.len()), (0, 1));
+    receive_one(&fixture.publisher, InboundEvent::Reread(asked)).await.unwrap();
+    assert_eq!((overheard(&fixture).len(), fixture.texts().await.len()), (0, 1));
 }
 
 #[tokio::test]
@@ -158,10 +158,11 @@ async fn a_button_in_a_group_that_is_off_is_turned_away() {
     for (groups, expected) in
         [(Groups::Off, Published::TurnedAway), (Groups::Mention, Published::Gone)]
     {
-        let desk = Desk::with(&StoreOptions::default(), |access| access.groups = groups);
+        let fixture =
+            AdapterFixture::with(&StoreOptions::default(), |access| access.groups = groups);
         let mut press = message("1", Addressee::Others, "").inbound;
         press.body.press = Some("p:9:0".parse().unwrap());
-        let outcome = receive_one(&desk.publisher, InboundEvent::Pressed(press)).await.unwrap();
+        let outcome = receive_one(&fixture.publisher, InboundEvent::Pressed(press)).await.unwrap();
         assert_eq!(outcome, EventOutcome::Published(expected));
     }
 }

@@ -5,45 +5,45 @@ use std::fs;
 use peacrab::daemon::starts::{STARTS_MAX, StartRecord, WITHIN_S};
 use rusqlite::Connection;
 
-use crate::support::binary::{Daemon, Scene, home, said, until};
+use crate::support::binary::{Daemon, ProgramFixture, home, said, until};
 use crate::support::bot_api::BotApi;
 use crate::support::bot_api::line::{ADA, BOB};
 
 /// A daemon that was killed so often, and was started again.
-async fn killed(scene: &Scene, times: usize) -> Daemon {
+async fn killed(fixture: &ProgramFixture, times: usize) -> Daemon {
     for _ in 0..times {
-        scene.daemon().await.kill().await;
+        fixture.daemon().await.kill().await;
     }
-    scene.daemon().await
+    fixture.daemon().await
 }
 
 #[tokio::test]
 async fn three_kills_in_five_minutes_lead_to_a_mode_in_which_nothing_acts_by_itself() {
     let api = BotApi::start().await;
-    let scene = Scene::new(&home(&api));
-    let daemon = scene.daemon().await;
+    let fixture = ProgramFixture::new(&home(&api));
+    let daemon = fixture.daemon().await;
     api.say(&said(&ADA, "hello"));
     api.wait_for_words(ADA.id, "You said: hello").await;
     let job = ["cron", "add", "--at", "1h", "--message", "Water the plants."];
-    let ended = scene.run(&job).await;
+    let ended = fixture.run(&job).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
     daemon.kill().await;
-    let daemon = killed(&scene, 1).await;
-    assert!(scene.status().await["safe_mode"].is_null(), "two are not enough");
+    let daemon = killed(&fixture, 1).await;
+    assert!(fixture.status().await["safe_mode"].is_null(), "two are not enough");
     daemon.kill().await;
 
     // The job is due, and does not run.
-    let store = Connection::open(scene.home().join("state.db")).unwrap();
+    let store = Connection::open(fixture.home().join("state.db")).unwrap();
     store.execute("UPDATE jobs SET next = next - 8000000", []).unwrap();
     drop(store);
-    let daemon = scene.daemon().await;
+    let daemon = fixture.daemon().await;
     let told = api.wait_for_words(ADA.id, "I'm in safe mode").await;
     assert!(told.text.contains("was killed 3 times"), "{told:?}");
     assert!(told.text.contains("peacrab reload"), "{told:?}");
-    let status = scene.run(&["status"]).await;
+    let status = fixture.run(&["status"]).await;
     assert_eq!(status.code, Some(0), "{status:?}");
     assert!(status.out.contains("I'm in safe mode"), "{status:?}");
-    assert_eq!(scene.status().await["safe_mode"]["starts"], 3);
+    assert_eq!(fixture.status().await["safe_mode"]["starts"], 3);
     api.say(&said(&BOB, "are you there?"));
     api.wait_for_words(BOB.id, "You said: are you there?").await;
     api.say(&said(&ADA, "/status"));
@@ -54,14 +54,14 @@ async fn three_kills_in_five_minutes_lead_to_a_mode_in_which_nothing_acts_by_its
 
     // It is told once, however often it is killed on.
     daemon.kill().await;
-    let _daemon = scene.daemon().await;
-    assert_eq!(scene.status().await["safe_mode"]["starts"], 4);
+    let _daemon = fixture.daemon().await;
+    assert_eq!(fixture.status().await["safe_mode"]["starts"], 4);
     // The way out.
-    let ended = scene.run(&["reload"]).await;
+    let ended = fixture.run(&["reload"]).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
     api.wait_for_words(ADA.id, "Water the plants.").await;
     until("the usual mode", async || {
-        let ended = scene.run(&["status", "--json"]).await;
+        let ended = fixture.run(&["status", "--json"]).await;
         (ended.code == Some(0) && ended.out.contains("\"safe_mode\": null")).then_some(())
     })
     .await;
@@ -71,25 +71,25 @@ async fn three_kills_in_five_minutes_lead_to_a_mode_in_which_nothing_acts_by_its
 
 #[tokio::test]
 async fn an_orderly_end_begins_the_count_anew() {
-    let scene = Scene::new("");
-    killed(&scene, 2).await.terminate().await;
-    let daemon = killed(&scene, 2).await;
-    assert!(scene.status().await["safe_mode"].is_null());
+    let fixture = ProgramFixture::new("");
+    killed(&fixture, 2).await.terminate().await;
+    let daemon = killed(&fixture, 2).await;
+    assert!(fixture.status().await["safe_mode"].is_null());
     daemon.kill().await;
-    let daemon = scene.daemon().await;
-    assert_eq!(scene.status().await["safe_mode"]["starts"], 3);
+    let daemon = fixture.daemon().await;
+    assert_eq!(fixture.status().await["safe_mode"]["starts"], 3);
     daemon.terminate().await;
-    let _daemon = scene.daemon().await;
-    assert!(scene.status().await["safe_mode"].is_null());
+    let _daemon = fixture.daemon().await;
+    assert!(fixture.status().await["safe_mode"].is_null());
 }
 
 #[tokio::test]
 async fn an_unreadable_record_is_none() {
-    let scene = Scene::new("");
-    killed(&scene, 2).await.kill().await;
-    fs::write(scene.home().join("starts.json"), "{\"boot\": 3").unwrap();
-    let _daemon = scene.daemon().await;
-    assert!(scene.status().await["safe_mode"].is_null());
+    let fixture = ProgramFixture::new("");
+    killed(&fixture, 2).await.kill().await;
+    fs::write(fixture.home().join("starts.json"), "{\"boot\": 3").unwrap();
+    let _daemon = fixture.daemon().await;
+    assert!(fixture.status().await["safe_mode"].is_null());
 }
 
 #[test]

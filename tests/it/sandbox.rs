@@ -30,7 +30,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use peacrab::sandbox::{
-    self, CommandEnding, CommandInput, CommandLimits, Enforced, FinishedCommand, Sandbox,
+    self, CommandEnding, CommandInput, CommandLimits, FinishedCommand, Protections, Sandbox,
     SandboxCommand, SandboxLevel,
 };
 use peacrab::secret::VariableValue;
@@ -134,7 +134,7 @@ pub(crate) fn sandbox() -> Sandbox {
             .map(|(name, text)| (name.to_owned(), plain(text)))
             .collect::<BTreeMap<_, _>>(),
         bounds: CommandLimits::new(512 * MB, 64 * MB, 200 * MB, 128),
-        least: Enforced::default(),
+        least: Protections::default(),
     }
 }
 

@@ -8,14 +8,14 @@ use peacrab::replies;
 use peacrab::secret::{Redactor, Secret};
 use serde_json::json;
 
-use crate::support::double::Double;
-use crate::support::rig::{Parts, Rig};
+use crate::support::fake_channel::FakeChannel;
+use crate::support::rig::{Rig, RigOptions};
 use crate::support::script::{Reply, calls, says};
 
 const KEY: &str = "opensesame-77";
 
-fn parts() -> Parts {
-    Parts { redactor: Redactor::new(&[Secret::new(KEY)]), ..Parts::default() }
+fn parts() -> RigOptions {
+    RigOptions { redactor: Redactor::new(&[Secret::new(KEY)]), ..RigOptions::default() }
 }
 
 #[tokio::test]
@@ -37,14 +37,14 @@ async fn what_a_tool_comes_upon_is_shown_to_no_model() {
 
 #[tokio::test]
 async fn what_a_model_says_of_them_reaches_nobody() {
-    let mut rig = Rig::with(Double::new(), parts()).await;
+    let mut rig = Rig::with(FakeChannel::new(), parts()).await;
     rig.model.on("tell", [says(&format!("It is {KEY}, or {}", "sk-live0123456789abcdef"))]);
     assert_eq!(rig.ask("1", "tell me").await, "It is [secret], or [secret]");
     let buttons =
         calls(&[("message", json!({ "text": format!("Is it {KEY}?"), "choices": ["yes"] }))]);
     rig.model.on("ask", [buttons, says("Asked.")]);
     rig.say("1", "ask me");
-    let heard = rig.heard("1", 2).await;
+    let heard = rig.next_messages("1", 2).await;
     assert!(heard.iter().any(|text| text == "Is it [secret]?"), "{heard:?}");
     let words =
         vec![Delta::Text(format!("task-0123456789abcdef {KEY}")), Delta::End(StopReason::Done)];
@@ -60,9 +60,9 @@ async fn the_owner_is_shown_what_is_changed_of_its_rules_and_can_undo_it() {
     let edit = json!({ "path": "SOUL.md", "old": "Be kind.", "new": "Be rude." });
     rig.model.on("change", [calls(&[("edit_file", edit)]), says("Done.")]);
     rig.say("1", "change your soul");
-    let heard = rig.heard("1", 2).await;
+    let heard = rig.next_messages("1", 2).await;
     let lines = "- removed: Be kind.\n- added: Be rude.";
-    assert!(heard.contains(&replies::rules_changed("SOUL.md", lines, 1)), "{heard:?}");
+    assert!(heard.contains(&replies::instructions_changed("SOUL.md", lines, 1)), "{heard:?}");
     assert!(rig.ask("1", "/undo 1").await.contains("SOUL.md"));
     assert_eq!(
         fs::read_to_string(rig.workspace().join("SOUL.md")).unwrap(),

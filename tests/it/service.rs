@@ -10,11 +10,11 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::timeout;
 
-use crate::support::binary::{Ended, PATIENCE, Scene, until};
+use crate::support::binary::{Ended, PATIENCE, ProgramFixture, until};
 
-/// Puts a program into the scene's folder of programs.
-pub(crate) fn put_program(scene: &Scene, name: &str, script: &str) {
-    let folder = scene.folder().join("bin");
+/// Puts a program into the fixture's folder of programs.
+pub(crate) fn put_program(fixture: &ProgramFixture, name: &str, script: &str) {
+    let folder = fixture.folder().join("bin");
     fs::create_dir_all(&folder).unwrap();
     let path = folder.join(name);
     fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
@@ -22,68 +22,68 @@ pub(crate) fn put_program(scene: &Scene, name: &str, script: &str) {
 }
 
 /// Runs a command that finds these programs first.
-pub(crate) async fn run(scene: &Scene, args: &[&str]) -> Ended {
-    let mut command = scene.command(&[], args);
+pub(crate) async fn run(fixture: &ProgramFixture, args: &[&str]) -> Ended {
+    let mut command = fixture.command(&[], args);
     // The home is where the units of the account are.
-    command.env("PATH", format!("{}:/usr/bin:/bin", scene.folder().join("bin").display()));
-    scene.run_with(command, "").await
+    command.env("PATH", format!("{}:/usr/bin:/bin", fixture.folder().join("bin").display()));
+    fixture.run_with(command, "").await
 }
 
-fn log(scene: &Scene) -> PathBuf {
-    scene.folder().join("calls")
+fn log(fixture: &ProgramFixture) -> PathBuf {
+    fixture.folder().join("calls")
 }
 
 /// A systemd that carries everything out, and one unit of which this is known.
-fn systemd(scene: &Scene, shown: &str) {
-    let log = log(scene);
+fn systemd(fixture: &ProgramFixture, shown: &str) {
+    let log = log(fixture);
     let log = log.display();
     let show = format!(
         "echo \"$0 $*\" | sed 's,.*/,,' >> {log}\ncase \"$*\" in *show*) printf '{shown}';; esac"
     );
-    put_program(scene, "systemctl", &show);
-    put_program(scene, "loginctl", &format!("echo \"loginctl $*\" >> {log}\necho Linger=no"));
+    put_program(fixture, "systemctl", &show);
+    put_program(fixture, "loginctl", &format!("echo \"loginctl $*\" >> {log}\necho Linger=no"));
     put_program(
-        scene,
+        fixture,
         "journalctl",
         &format!("echo \"journalctl $*\" >> {log}\necho a line of the log"),
     );
 }
 
-/// A scene without `--config`, as a service has it.
-fn scene() -> Scene {
-    let scene = Scene::new("");
-    fs::remove_file(scene.folder().join("config.toml")).unwrap();
-    scene
+/// A fixture without `--config`, as a service has it.
+fn fixture() -> ProgramFixture {
+    let fixture = ProgramFixture::new("");
+    fs::remove_file(fixture.folder().join("config.toml")).unwrap();
+    fixture
 }
 
-/// A scene in which a model is set up.
-fn scene_with_model() -> Scene {
-    let scene = scene();
-    fs::create_dir_all(scene.home()).unwrap();
+/// A fixture in which a model is set up.
+fn scene_with_model() -> ProgramFixture {
+    let fixture = fixture();
+    fs::create_dir_all(fixture.home()).unwrap();
     let model = "[providers.main]\ntype = \"openai\"\nmodel = \"m\"\nbase_url = \"http://127.0.0.1:9/v1\"\n";
-    fs::write(scene.home().join("config.toml"), model).unwrap();
-    scene
+    fs::write(fixture.home().join("config.toml"), model).unwrap();
+    fixture
 }
 
-async fn service(scene: &Scene, args: &[&str]) -> Ended {
-    let path = format!("{}:/usr/bin:/bin", scene.folder().join("bin").display());
-    let mut command = scene.bare_command(args);
+async fn service(fixture: &ProgramFixture, args: &[&str]) -> Ended {
+    let path = format!("{}:/usr/bin:/bin", fixture.folder().join("bin").display());
+    let mut command = fixture.bare_command(args);
     command.env("PATH", path);
-    scene.run_with(command, "").await
+    fixture.run_with(command, "").await
 }
 
 #[tokio::test]
 async fn a_service_of_the_account_is_installed_and_removed() {
-    let scene = scene_with_model();
-    systemd(&scene, "");
-    let ended = service(&scene, &["service", "install", "--user"]).await;
+    let fixture = scene_with_model();
+    systemd(&fixture, "");
+    let ended = service(&fixture, &["service", "install", "--user"]).await;
     assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
-    let unit = scene.folder().join(".config/systemd/user/peacrab.service");
+    let unit = fixture.folder().join(".config/systemd/user/peacrab.service");
     let text = fs::read_to_string(&unit).unwrap();
     let program = env!("CARGO_BIN_EXE_peacrab");
     assert!(text.contains(&format!("ExecStart={program} run")), "{text}");
-    assert!(text.contains(&format!("PEACRAB_HOME={}", scene.home().display())), "{text}");
-    let calls = fs::read_to_string(log(&scene)).unwrap();
+    assert!(text.contains(&format!("PEACRAB_HOME={}", fixture.home().display())), "{text}");
+    let calls = fs::read_to_string(log(&fixture)).unwrap();
     assert_eq!(
         calls.lines().collect::<Vec<_>>(),
         [
@@ -96,39 +96,43 @@ async fn a_service_of_the_account_is_installed_and_removed() {
     );
     // Somebody's changes are kept beside it.
     fs::write(&unit, "[Service]\n# mine\n").unwrap();
-    assert_eq!(service(&scene, &["service", "install", "--user"]).await.code, Some(0));
+    assert_eq!(service(&fixture, &["service", "install", "--user"]).await.code, Some(0));
     assert_eq!(fs::read_to_string(&unit).unwrap(), text);
     let kept = unit.with_extension("service.old");
     assert!(fs::read_to_string(kept).unwrap().contains("# mine"));
 
-    let ended = service(&scene, &["service", "uninstall", "--user"]).await;
+    let ended = service(&fixture, &["service", "uninstall", "--user"]).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert!(!unit.exists());
-    let calls = fs::read_to_string(log(&scene)).unwrap();
+    let calls = fs::read_to_string(log(&fixture)).unwrap();
     assert!(calls.contains("systemctl --user disable --now peacrab.service"), "{calls}");
-    let again = service(&scene, &["service", "uninstall", "--user"]).await;
+    let again = service(&fixture, &["service", "uninstall", "--user"]).await;
     assert_eq!(again.code, Some(1), "{again:?}");
 }
 
 #[tokio::test]
 async fn a_service_that_cannot_be_is_refused_with_the_reason() {
-    let scene = scene_with_model();
-    put_program(&scene, "systemctl", "echo 'System has not been booted with systemd' >&2; exit 1");
-    let ended = service(&scene, &["service", "install", "--user"]).await;
+    let fixture = scene_with_model();
+    put_program(
+        &fixture,
+        "systemctl",
+        "echo 'System has not been booted with systemd' >&2; exit 1",
+    );
+    let ended = service(&fixture, &["service", "install", "--user"]).await;
     assert_eq!(ended.code, Some(1), "{ended:?}");
     assert!(ended.err.contains("has not been booted with systemd"), "{ended:?}");
-    assert!(!scene.folder().join(".config").exists(), "it leaves a unit behind");
-    let ended = service(&scene, &["service", "status", "--user"]).await;
+    assert!(!fixture.folder().join(".config").exists(), "it leaves a unit behind");
+    let ended = service(&fixture, &["service", "status", "--user"]).await;
     assert_eq!(ended.code, Some(1), "{ended:?}");
     assert!(ended.err.contains("has not been booted"), "{ended:?}");
     assert!(!ended.err.contains("service install"), "{ended:?}");
     // The home of the system's service is fixed.
-    let ended = service(&scene, &["service", "install", "--system"]).await;
+    let ended = service(&fixture, &["service", "install", "--system"]).await;
     assert!(ended.err.contains("/var/lib/peacrab"), "{ended:?}");
-    let broken = Scene::new("[agent]\nstep_max = 1\n");
+    let broken = ProgramFixture::new("[agent]\nstep_max = 1\n");
     let ended = run(&broken, &["service", "install", "--user"]).await;
     assert_eq!(ended.code, Some(2), "{ended:?}");
-    let elsewhere = Scene::new("");
+    let elsewhere = ProgramFixture::new("");
     let ended = run(&elsewhere, &["service", "install", "--user"]).await;
     assert!(ended.err.contains("leave --config out"), "{ended:?}");
     assert!(!elsewhere.folder().join(".config").exists());
@@ -136,13 +140,13 @@ async fn a_service_that_cannot_be_is_refused_with_the_reason() {
 
 #[tokio::test]
 async fn a_service_that_would_lack_variables_of_this_shell_is_refused() {
-    let scene = scene();
-    systemd(&scene, "LANG=C\\n");
+    let fixture = fixture();
+    systemd(&fixture, "LANG=C\\n");
     let install = async |variables: &[(&str, &str)]| {
-        let path = format!("{}:/usr/bin:/bin", scene.folder().join("bin").display());
-        let mut command = scene.bare_command(&["service", "install", "--user"]);
+        let path = format!("{}:/usr/bin:/bin", fixture.folder().join("bin").display());
+        let mut command = fixture.bare_command(&["service", "install", "--user"]);
         command.env("PATH", path).envs(variables.iter().copied());
-        scene.run_with(command, "").await
+        fixture.run_with(command, "").await
     };
     // Where nothing is set up, it would answer nobody.
     let ended = install(&[]).await;
@@ -152,19 +156,19 @@ async fn a_service_that_would_lack_variables_of_this_shell_is_refused() {
     let key = ("OPENAI_API_KEY", "sk-test-0123456789");
     let ended = install(&[key, ("EDITOR", "vi")]).await;
     assert_eq!(ended.code, Some(1), "{ended:?}");
-    let file = scene.folder().join(".config/peacrab.env");
+    let file = fixture.folder().join(".config/peacrab.env");
     assert!(ended.err.contains("OPENAI_API_KEY"), "{ended:?}");
     assert!(ended.err.contains(&file.display().to_string()), "{ended:?}");
     assert!(!ended.err.contains("EDITOR") && !ended.err.contains(key.1), "{ended:?}");
     // So it is with those that the config names.
-    fs::create_dir_all(scene.home()).unwrap();
+    fs::create_dir_all(fixture.home()).unwrap();
     let config = "[providers.main]\ntype = \"openai\"\nmodel = \"m\"\nbase_url = \"http://127.0.0.1:9/v1\"\n\
                   api_key = { env = \"MY_KEY\" }\n";
-    fs::write(scene.home().join("config.toml"), config).unwrap();
+    fs::write(fixture.home().join("config.toml"), config).unwrap();
     let ended = install(&[("MY_KEY", "abc"), key]).await;
     assert_eq!(ended.code, Some(1), "{ended:?}");
     assert!(ended.err.contains("of this shell: MY_KEY."), "{ended:?}");
-    assert!(!scene.folder().join(".config/systemd").exists());
+    assert!(!fixture.folder().join(".config/systemd").exists());
     // The unit reads them from a file.
     fs::create_dir_all(file.parent().unwrap()).unwrap();
     fs::write(&file, "# Keys.\nMY_KEY=\n").unwrap();
@@ -174,43 +178,43 @@ async fn a_service_that_would_lack_variables_of_this_shell_is_refused() {
     assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
     // Or they are in the environment of systemd itself.
     fs::remove_file(&file).unwrap();
-    systemd(&scene, "MY_KEY=abc\\n");
+    systemd(&fixture, "MY_KEY=abc\\n");
     assert_eq!(install(&[("MY_KEY", "abc")]).await.code, Some(0));
 }
 
 #[tokio::test]
 async fn status_and_logs_ask_systemd() {
-    let scene = scene();
+    let fixture = fixture();
     let state = "LoadState=loaded\\nActiveState=active\\nUnitFileState=enabled\\nResult=success\\nNRestarts=0\\n";
-    systemd(&scene, state);
-    let ended = service(&scene, &["service", "status", "--user"]).await;
+    systemd(&fixture, state);
+    let ended = service(&fixture, &["service", "status", "--user"]).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    let ended = service(&scene, &["service", "logs", "--user", "-n", "5"]).await;
+    let ended = service(&fixture, &["service", "logs", "--user", "-n", "5"]).await;
     assert!(ended.out.contains("a line of the log"), "{ended:?}");
-    let calls = fs::read_to_string(log(&scene)).unwrap();
+    let calls = fs::read_to_string(log(&fixture)).unwrap();
     assert!(
         calls.contains("journalctl --user-unit peacrab.service --no-pager --lines=5"),
         "{calls}"
     );
-    systemd(&scene, &state.replace("ActiveState=active", "ActiveState=failed"));
-    let ended = service(&scene, &["service", "status", "--user"]).await;
+    systemd(&fixture, &state.replace("ActiveState=active", "ActiveState=failed"));
+    let ended = service(&fixture, &["service", "status", "--user"]).await;
     assert_eq!(ended.code, Some(1), "{ended:?}");
-    systemd(&scene, "LoadState=not-found\\n");
-    let ended = service(&scene, &["service", "status", "--user"]).await;
+    systemd(&fixture, "LoadState=not-found\\n");
+    let ended = service(&fixture, &["service", "status", "--user"]).await;
     assert!(ended.err.contains("not installed"), "{ended:?}");
 }
 
 #[tokio::test]
 async fn a_unit_is_removed_although_systemd_cannot_be_asked() {
-    let scene = scene_with_model();
-    systemd(&scene, "");
-    assert_eq!(service(&scene, &["service", "install", "--user"]).await.code, Some(0));
-    let unit = scene.folder().join(".config/systemd/user/peacrab.service");
+    let fixture = scene_with_model();
+    systemd(&fixture, "");
+    assert_eq!(service(&fixture, &["service", "install", "--user"]).await.code, Some(0));
+    let unit = fixture.folder().join(".config/systemd/user/peacrab.service");
     let link = unit.with_file_name("default.target.wants").join("peacrab.service");
     fs::create_dir_all(link.parent().unwrap()).unwrap();
     std::os::unix::fs::symlink(&unit, &link).unwrap();
-    put_program(&scene, "systemctl", "echo 'Failed to connect to bus' >&2; exit 1");
-    let ended = service(&scene, &["service", "uninstall", "--user"]).await;
+    put_program(&fixture, "systemctl", "echo 'Failed to connect to bus' >&2; exit 1");
+    let ended = service(&fixture, &["service", "uninstall", "--user"]).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert!(ended.out.contains("Failed to connect to bus"), "{ended:?}");
     assert!(!unit.exists() && link.symlink_metadata().is_err());
@@ -218,20 +222,20 @@ async fn a_unit_is_removed_although_systemd_cannot_be_asked() {
 
 #[tokio::test]
 async fn the_status_is_that_of_the_named_manager_and_logs_end_as_journalctl_does() {
-    let scene = scene();
+    let fixture = fixture();
     let known = "LoadState=loaded\\nActiveState=active\\nUnitFileState=enabled\\nResult=success\\nNRestarts=0\\n";
     let script = format!(
         "case \"$*\" in --user*) printf 'LoadState=not-found\\n';; *status*) echo it runs;; *) printf '{known}';; esac"
     );
-    put_program(&scene, "systemctl", &script);
-    let ended = service(&scene, &["service", "status", "--user"]).await;
+    put_program(&fixture, "systemctl", &script);
+    let ended = service(&fixture, &["service", "status", "--user"]).await;
     assert!(ended.err.contains("not installed"), "{ended:?}");
     for args in [&["service", "status", "--system"] as &[&str], &["service", "status"]] {
-        let ended = service(&scene, args).await;
+        let ended = service(&fixture, args).await;
         assert_eq!((ended.code, ended.out.trim_end()), (Some(0), "it runs"), "{ended:?}");
     }
-    put_program(&scene, "journalctl", "echo 'No journal files were found.' >&2; exit 3");
-    let ended = service(&scene, &["service", "logs", "--user"]).await;
+    put_program(&fixture, "journalctl", "echo 'No journal files were found.' >&2; exit 3");
+    let ended = service(&fixture, &["service", "logs", "--user"]).await;
     assert_eq!(ended.code, Some(3), "{ended:?}");
     assert!(ended.err.contains("No journal files"), "{ended:?}");
 }
@@ -248,14 +252,14 @@ fn units_name_the_program_and_the_home_however_they_are_called() {
 
 #[tokio::test]
 async fn completions_and_man_pages_are_those_of_the_command_line() {
-    let scene = Scene::new("");
+    let fixture = ProgramFixture::new("");
     for shell in ["bash", "zsh", "fish"] {
-        let ended = scene.run(&["completions", shell]).await;
+        let ended = fixture.run(&["completions", shell]).await;
         assert_eq!(ended.code, Some(0), "{ended:?}");
         assert!(ended.out.contains("doctor") && ended.out.contains("app-token-file"), "{shell}");
     }
-    let folder = scene.folder().join("man");
-    let ended = scene.run(&["man", &folder.display().to_string()]).await;
+    let folder = fixture.folder().join("man");
+    let ended = fixture.run(&["man", &folder.display().to_string()]).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
     for page in ["peacrab.1", "peacrab-init.1", "peacrab-pair-approve.1"] {
         let text = fs::read_to_string(folder.join(page)).unwrap();
@@ -272,8 +276,8 @@ async fn completions_and_man_pages_are_those_of_the_command_line() {
 #[tokio::test]
 #[expect(clippy::disallowed_methods, reason = "the script is this test's own child")]
 async fn a_container_with_a_wrong_config_waits_until_it_is_changed() {
-    let scene = Scene::new("");
-    let calls = log(&scene);
+    let fixture = ProgramFixture::new("");
+    let calls = log(&fixture);
     // Refuses its config, or runs until it is asked to end.
     let program = format!(
         "echo run >> {calls}\n[ -e $PEACRAB_HOME/config.toml ] || {{ echo refused >> {calls}; exit 2; }}\n\
@@ -281,14 +285,14 @@ async fn a_container_with_a_wrong_config_waits_until_it_is_changed() {
          echo up >> {calls}\nwhile :; do sleep 0.05; [ -e {restart} ] && break; done\n\
          rm {restart}\necho $PEACRAB_RESTART_CODE >> {calls}\nexit $PEACRAB_RESTART_CODE",
         calls = calls.display(),
-        restart = scene.folder().join("restart").display()
+        restart = fixture.folder().join("restart").display()
     );
-    put_program(&scene, "peacrab", &program);
-    fs::create_dir_all(scene.home()).unwrap();
+    put_program(&fixture, "peacrab", &program);
+    fs::create_dir_all(fixture.home()).unwrap();
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/packaging/docker-entrypoint");
     let mut command = tokio::process::Command::new(script);
-    let path = format!("{}:/usr/bin:/bin", scene.folder().join("bin").display());
-    command.arg("run").env_clear().env("PATH", path).env("PEACRAB_HOME", scene.home());
+    let path = format!("{}:/usr/bin:/bin", fixture.folder().join("bin").display());
+    command.arg("run").env_clear().env("PATH", path).env("PEACRAB_HOME", fixture.home());
     command.env("PEACRAB_CONFIG_PAUSE", "0.05").kill_on_drop(true);
     // A shell cannot trap a signal that was ignored when it was started, as it is where the tests run under `nohup`. One
     // with a handler is back to its default in a child.
@@ -300,13 +304,13 @@ async fn a_container_with_a_wrong_config_waits_until_it_is_changed() {
         calls.lines().filter(|line| *line == words).count()
     };
     until("the first run", async || (said("refused") == 1).then_some(())).await;
-    fs::write(scene.home().join("config.toml"), "# corrected").unwrap();
+    fs::write(fixture.home().join("config.toml"), "# corrected").unwrap();
     until("the second run", async || (said("up") == 1).then_some(())).await;
     assert_eq!(said("run"), 2, "it was not run in between");
     kill_process(pid, Signal::HUP).unwrap();
     until("the reload", async || (said("reload") == 1).then_some(())).await;
     // As after `/restart`: it is begun again, whatever the container's restart policy is.
-    fs::write(scene.folder().join("restart"), "").unwrap();
+    fs::write(fixture.folder().join("restart"), "").unwrap();
     until("the third run", async || (said("up") == 2).then_some(())).await;
     assert_eq!((said("run"), said("75")), (3, 1));
     kill_process(pid, Signal::TERM).unwrap();

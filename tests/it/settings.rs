@@ -10,12 +10,12 @@ use peacrab::provider::{
 use peacrab::replies;
 use serde_json::json;
 
-use crate::support::rig::{OWNER, Parts, Rig, USER};
-use crate::support::script::{Gate, Reply, Script, calls, says};
+use crate::support::rig::{OWNER, Rig, RigOptions, USER};
+use crate::support::script::{Gate, Reply, ScriptedModel, calls, says};
 use crate::support::tools::HangingTool;
 
 /// A script under another name.
-struct Named(&'static str, Arc<Script>);
+struct Named(&'static str, Arc<ScriptedModel>);
 
 #[async_trait]
 impl Provider for Named {
@@ -32,15 +32,15 @@ impl Provider for Named {
 }
 
 /// A rig with a main model, a spare one, and one that answers only where it is chosen.
-async fn with_models(mut parts: Parts) -> (Rig, Arc<Script>) {
-    let (main, big) = (Arc::<Script>::default(), Arc::<Script>::default());
-    let model = |name: &str, shown, script: &Arc<Script>, standing| Model {
+async fn with_models(mut parts: RigOptions) -> (Rig, Arc<ScriptedModel>) {
+    let (main, big) = (Arc::<ScriptedModel>::default(), Arc::<ScriptedModel>::default());
+    let model = |name: &str, shown, script: &Arc<ScriptedModel>, standing| Model {
         name: name.to_owned(),
         provider: Arc::new(Named(shown, Arc::clone(script))),
         standing,
     };
     parts.models = Models::new(vec![
-        model("main", "main (small)", &main, Standing::InLine),
+        model("main", "main (small)", &main, Standing::Default),
         model("big", "big (Very-Big:8b)", &big, Standing::Chosen),
     ]);
     parts.provider = Some(Arc::new(Named("main (small)", Arc::clone(&main))));
@@ -51,7 +51,7 @@ async fn with_models(mut parts: Parts) -> (Rig, Arc<Script>) {
 
 #[tokio::test]
 async fn a_conversation_chooses_its_model() {
-    let (mut rig, big) = with_models(Parts::default()).await;
+    let (mut rig, big) = with_models(RigOptions::default()).await;
     let shown = rig.ask("1", "/model").await;
     assert_eq!(
         shown,
@@ -75,49 +75,49 @@ async fn a_conversation_chooses_its_model() {
     assert_eq!(rig.ask("1", "/model nemo").await, replies::unknown_model("nemo"));
     assert_eq!(rig.ask("1", "/model default").await, replies::model_is("main (small)"));
     assert_eq!(rig.ask("1", "/model very-big:8b").await, replies::model_is("big (Very-Big:8b)"));
-    assert_eq!(rig.look("SELECT DISTINCT provider FROM ledger").len(), 2);
+    assert_eq!(rig.query("SELECT DISTINCT provider FROM ledger").len(), 2);
     rig.finish().await;
 }
 
 #[tokio::test]
 async fn in_groups_only_admins_set_anything() {
-    let (mut rig, _) = with_models(Parts::default()).await;
+    let (mut rig, _) = with_models(RigOptions::default()).await;
     for command in ["/model big", "/think high", "/think show", "/queue collect"] {
         rig.say_as(USER, "-1", command);
-        assert_eq!(rig.hear("-1").await, replies::NOT_YOURS_TO_SET);
+        assert_eq!(rig.next_message("-1").await, replies::NOT_YOURS_TO_SET);
     }
     rig.say_as(USER, "2", "/model big");
-    assert_eq!(rig.hear("2").await, replies::model_is("big (Very-Big:8b)"));
+    assert_eq!(rig.next_message("2").await, replies::model_is("big (Very-Big:8b)"));
     rig.say_as(OWNER, "-1", "/model big");
-    assert_eq!(rig.hear("-1").await, replies::model_is("big (Very-Big:8b)"));
+    assert_eq!(rig.next_message("-1").await, replies::model_is("big (Very-Big:8b)"));
     rig.finish().await;
 }
 
 #[tokio::test]
 async fn guests_set_nothing() {
-    let mut parts = Parts::default();
+    let mut parts = RigOptions::default();
     parts.access.allow = vec!["*".to_owned()];
     let (mut rig, _) = with_models(parts).await;
     rig.say_as("77", "3", "/model big");
-    assert_eq!(rig.hear("3").await, replies::NOT_FOR_GUESTS);
+    assert_eq!(rig.next_message("3").await, replies::NOT_FOR_GUESTS);
     rig.finish().await;
 }
 
 #[tokio::test]
 async fn a_choice_reaches_a_turn_that_works_at_its_next_step() {
     let gate = Gate::shut();
-    let mut parts = Parts::default();
+    let mut parts = RigOptions::default();
     let hang = Arc::new(HangingTool(gate.clone())) as Arc<dyn peacrab::tools::AnyTool>;
     parts.tools = peacrab::tools::ToolSet::new([hang]);
     let (mut rig, big) = with_models(parts).await;
     rig.model.on("work", [calls(&[("hang", json!({}))])]);
     big.on("work", [says("done")]);
     rig.say("1", "work");
-    rig.hangs_at(&gate).await;
+    rig.wait_at(&gate).await;
     rig.ask("1", "/model big").await;
     rig.ask("1", "/think high").await;
     gate.open();
-    assert_eq!(rig.hear("1").await, "done");
+    assert_eq!(rig.next_message("1").await, "done");
     assert_eq!(rig.model.last().effort, Effort::Default);
     assert_eq!(big.last().effort, Effort::High);
     rig.finish().await;
@@ -125,16 +125,16 @@ async fn a_choice_reaches_a_turn_that_works_at_its_next_step() {
 
 #[tokio::test]
 async fn a_model_that_left_the_config_is_the_default_again() {
-    let (mut rig, _) = with_models(Parts::default()).await;
+    let (mut rig, _) = with_models(RigOptions::default()).await;
     rig.ask("1", "/model big").await;
     rig.stop().await;
     rig.parts.models = Models::default();
     // A newer version may have left something, too.
-    rig.change("UPDATE sessions SET settings = json_set(settings, '$.humour', 'dry')");
+    rig.execute("UPDATE sessions SET settings = json_set(settings, '$.humour', 'dry')");
     rig.start().await;
     assert_eq!(rig.ask("1", "hello").await, "re: hello");
     rig.ask("1", "/think low").await;
-    let kept = rig.look("SELECT settings FROM sessions").remove(0);
+    let kept = rig.query("SELECT settings FROM sessions").remove(0);
     assert!(kept.contains("\"humour\":\"dry\"") && kept.contains("\"effort\":\"low\""), "{kept}");
     rig.finish().await;
 }
@@ -178,15 +178,15 @@ async fn usage_is_a_card() {
     rig.model.on("hello", [says("hi"), says("hi")]);
     rig.ask("1", "hello").await;
     rig.ask("1", "hello").await;
-    rig.change("UPDATE ledger SET at = at - 2 * 86400000, cost = 1500000000 WHERE id = 1");
-    rig.change("UPDATE ledger SET cached = 8 WHERE id = 2");
+    rig.execute("UPDATE ledger SET at = at - 2 * 86400000, cost = 1500000000 WHERE id = 1");
+    rig.execute("UPDATE ledger SET cached = 8 WHERE id = 2");
     let told = rig.ask("1", "/usage").await;
     let begins = "Usage\nToday: 10 read (80 % from the cache), 2 written, price unknown\n\
                   Last 30 days: 20 read (40 % from the cache), 4 written, $1.50 and 1 call of unknown price\n  \
                   script (none): 20 read";
     assert!(told.starts_with(begins), "{told}");
     rig.say_as(USER, "2", "/usage");
-    assert_eq!(rig.hear("2").await, replies::USAGE_FOR_ADMINS);
+    assert_eq!(rig.next_message("2").await, replies::USAGE_FOR_ADMINS);
     rig.finish().await;
 }
 
@@ -195,15 +195,15 @@ async fn restarts_only_where_somebody_starts_it_again() {
     let mut rig = Rig::new().await;
     assert_eq!(rig.ask("1", "/restart").await, replies::CANNOT_RESTART);
     rig.say_as(USER, "2", "/restart");
-    assert_eq!(rig.hear("2").await, replies::OWNER_ONLY);
+    assert_eq!(rig.next_message("2").await, replies::OWNER_ONLY);
     rig.stop().await;
     rig.parts.restarts = true;
     rig.start().await;
     rig.say("1", "/restart");
     rig.ends().await;
     rig.start().await;
-    assert_eq!(rig.hear("1").await, replies::RESTARTING);
-    assert!(rig.hear("1").await.starts_with("I'm back"));
+    assert_eq!(rig.next_message("1").await, replies::RESTARTING);
+    assert!(rig.next_message("1").await.starts_with("I'm back"));
     assert_eq!(rig.ask("1", "hello").await, "re: hello");
     rig.finish().await;
 }

@@ -27,9 +27,9 @@ use tempfile::TempDir;
 use tokio::time::Instant;
 
 use crate::sandbox;
-use crate::support::rig::{Parts, Rig, USER};
+use crate::support::rig::{Rig, RigOptions, USER};
 use crate::support::script::{calls, says};
-use crate::support::somebody::{is_untrusted, somebody, text_of};
+use crate::support::tool_context::{is_untrusted, text_of, tool_context};
 
 pub(crate) fn config() -> Config {
     Config {
@@ -50,19 +50,19 @@ fn tools(config: &Config) -> ToolSet {
 }
 
 /// Somebody who calls the shell's tools.
-struct Desk {
+struct ShellFixture {
     tools: ToolSet,
     cx: ToolContext,
     _folder: Arc<TempDir>,
 }
 
-impl Desk {
+impl ShellFixture {
     fn new() -> Self {
         Self::with(&config(), Role::Owner, ChatKind::Private)
     }
 
     fn with(config: &Config, role: Role, place: ChatKind) -> Self {
-        let (cx, folder) = somebody(role, place);
+        let (cx, folder) = tool_context(role, place);
         Self { tools: tools(config), cx, _folder: Arc::new(folder) }
     }
 
@@ -102,25 +102,28 @@ fn said(how: &str, out: &str) -> (String, String) {
 
 #[tokio::test]
 async fn a_command_says_how_it_ended_and_what_it_wrote() {
-    let desk = Desk::new();
-    assert_eq!(desk.exec("echo hello").await, said("exit code 0", "hello"));
-    assert_eq!(desk.exec("echo out; echo err >&2; exit 3").await, said("exit code 3", "out\nerr"));
-    assert_eq!(desk.exec("true").await, said("exit code 0", "(no output)"));
-    assert_eq!(desk.exec("kill -9 $$").await, said("ended by signal 9", "(no output)"));
-    assert_eq!(desk.exec("echo hi > made.md; cat made.md").await.1, "hi");
-    assert_eq!(desk.read("made.md"), "hi\n");
+    let fixture = ShellFixture::new();
+    assert_eq!(fixture.exec("echo hello").await, said("exit code 0", "hello"));
+    assert_eq!(
+        fixture.exec("echo out; echo err >&2; exit 3").await,
+        said("exit code 3", "out\nerr")
+    );
+    assert_eq!(fixture.exec("true").await, said("exit code 0", "(no output)"));
+    assert_eq!(fixture.exec("kill -9 $$").await, said("ended by signal 9", "(no output)"));
+    assert_eq!(fixture.exec("echo hi > made.md; cat made.md").await.1, "hi");
+    assert_eq!(fixture.read("made.md"), "hi\n");
     let fed = json!({"command": "tr a-z A-Z", "stdin": "loud"});
-    assert!(desk.call("exec", fed).await.unwrap().ends_with("\nLOUD"));
+    assert!(fixture.call("exec", fed).await.unwrap().ends_with("\nLOUD"));
     let there = json!({"command": "pwd | grep -o '[^/]*$'; ls", "cwd": "./memory/"});
-    let there = desk.call("exec", there).await.unwrap();
+    let there = fixture.call("exec", there).await.unwrap();
     assert!(there.contains("\nmemory\n") && there.contains("MEMORY.md"), "{there}");
     let terminal = json!({"command": "test -t 1 && printf '\\033[31mred\\033[0m'", "pty": true});
-    assert!(desk.call("exec", terminal).await.unwrap().ends_with("\nred"));
+    assert!(fixture.call("exec", terminal).await.unwrap().ends_with("\nred"));
 }
 
 #[tokio::test]
 async fn a_command_that_cannot_be_is_refused_in_words() {
-    let desk = Desk::new();
+    let fixture = ShellFixture::new();
     for (wrong, words) in [
         (json!({"command": " "}), "is empty"),
         (json!({"command": "x".repeat(100_001)}), "at most 100000 bytes"),
@@ -131,39 +134,40 @@ async fn a_command_that_cannot_be_is_refused_in_words() {
         (json!({"command": "true", "timeout": 999, "background": true}), "at most 120 seconds."),
         (json!({"cmd": "true"}), "there is no `cmd`"),
     ] {
-        let refused = desk.call("exec", wrong).await.unwrap_err();
+        let refused = fixture.call("exec", wrong).await.unwrap_err();
         assert!(refused.contains(words), "{refused}");
     }
 }
 
 #[tokio::test]
 async fn a_command_ends_at_the_time_that_the_call_or_the_config_says() {
-    let desk = Desk::new();
+    let fixture = ShellFixture::new();
     let began = Instant::now();
-    let slow = desk.call("exec", json!({"command": "echo begun; sleep 100", "timeout": 1})).await;
+    let slow =
+        fixture.call("exec", json!({"command": "echo begun; sleep 100", "timeout": 1})).await;
     let slow = slow.unwrap();
     assert!(slow.starts_with("[killed: it took longer than 1.0 s after"), "{slow}");
     assert!(slow.ends_with("\nbegun") && began.elapsed() < Duration::from_secs(30));
     let config = Config { time_max: Duration::from_secs(1), ..config() };
-    let desk = Desk::with(&config, Role::Owner, ChatKind::Private);
-    assert_eq!(desk.exec("sleep 100").await.0, "killed: it took longer than 1.0 s");
+    let fixture = ShellFixture::with(&config, Role::Owner, ChatKind::Private);
+    assert_eq!(fixture.exec("sleep 100").await.0, "killed: it took longer than 1.0 s");
 }
 
 #[tokio::test]
 async fn long_output_is_shown_in_part_and_kept_whole_in_a_file() {
-    let desk = Desk::new();
-    let (how, out) = desk.exec("seq 1 100000").await;
+    let fixture = ShellFixture::new();
+    let (how, out) = fixture.exec("seq 1 100000").await;
     assert_eq!(how, "exit code 0");
     assert!(out.starts_with("1\n2\n3\n") && out.ends_with("\n99999\n100000"), "{out}");
     assert!(out.chars().count() < peacrab::tools::RESULT_CHARS_MAX);
     let path = out.split("the whole is in ").nth(1).unwrap().split(' ').next().unwrap();
     assert!(path.starts_with("outputs/2026-07/17-090500-"), "{path}");
     let whole: String = (1..=100_000).map(|line| format!("{line}\n")).collect();
-    assert_eq!(desk.read(path), whole);
+    assert_eq!(fixture.read(path), whole);
 
-    let (_, out) = desk.exec("head -c 5M /dev/zero | tr '\\0' x").await;
+    let (_, out) = fixture.exec("head -c 5M /dev/zero | tr '\\0' x").await;
     assert!(out.contains("5242880 bytes in all; its first megabyte is in outputs/"), "{out}");
-    let (_, out) = desk.exec("head -c 100000 /bin/sh").await;
+    let (_, out) = fixture.exec("head -c 100000 /bin/sh").await;
     assert!(out.starts_with("[100000 bytes that are not text; the whole is in outputs/"), "{out}");
     assert!(out.ends_with(".bin]"), "{out}");
 }
@@ -171,36 +175,37 @@ async fn long_output_is_shown_in_part_and_kept_whole_in_a_file() {
 #[tokio::test]
 async fn others_than_the_owner_in_private_have_a_folder_of_their_own() {
     for (role, place) in [(Role::Admin, ChatKind::Private), (Role::Owner, ChatKind::Group)] {
-        let mut desk = Desk::with(&config(), role, place);
-        fs::write(desk.cx.workspace.root().join("memory/MEMORY.md"), "the owner's secret").unwrap();
+        let mut fixture = ShellFixture::with(&config(), role, place);
+        fs::write(fixture.cx.workspace.root().join("memory/MEMORY.md"), "the owner's secret")
+            .unwrap();
         let commands = "cat memory/MEMORY.md ../memory/MEMORY.md ../USER.md; echo x >> ../AGENTS.md; \
                         ls ..; rm -rf ../skills; ln -s ../memory m; cat m/MEMORY.md; echo own > file; pwd";
-        let (_, out) = desk.exec(&format!("({commands}) 2>/dev/null")).await;
-        let own = desk.cx.scope().root().unwrap();
+        let (_, out) = fixture.exec(&format!("({commands}) 2>/dev/null")).await;
+        let own = fixture.cx.scope().root().unwrap();
         assert!(!out.contains("secret") && out.ends_with(own.as_str()), "{out}");
-        assert!(desk.exists("skills") && !desk.read("AGENTS.md").ends_with("x\n"));
-        assert_eq!(desk.read(&format!("../{own}/file")), "own\n");
-        desk.exec("mkdir below; echo own > below/file").await;
+        assert!(fixture.exists("skills") && !fixture.read("AGENTS.md").ends_with("x\n"));
+        assert_eq!(fixture.read(&format!("../{own}/file")), "own\n");
+        fixture.exec("mkdir below; echo own > below/file").await;
         let inside = json!({"command": "cat file", "cwd": "below"});
-        assert!(desk.call("exec", inside).await.unwrap().contains("\nown"));
+        assert!(fixture.call("exec", inside).await.unwrap().contains("\nown"));
         for outside in ["memory", "shared"] {
             let outside = json!({"command": "true", "cwd": outside});
-            assert!(desk.call("exec", outside).await.is_err());
+            assert!(fixture.call("exec", outside).await.is_err());
         }
         // The link that was planted leads nowhere either.
         let planted = json!({"command": "true", "cwd": "m"});
-        assert!(desk.call("exec", planted).await.is_err());
+        assert!(fixture.call("exec", planted).await.is_err());
         // What they write at length is for those who may read the folder.
-        let (_, out) = desk.exec("seq 1 100000").await;
+        let (_, out) = fixture.exec("seq 1 100000").await;
         assert!(out.contains(&format!("the whole is in {own}/outputs/")), "{out}");
         // And what came here can be read here.
-        let inbox = desk.cx.workspace.root().join("inbox/2026-07");
+        let inbox = fixture.cx.workspace.root().join("inbox/2026-07");
         fs::create_dir_all(&inbox).unwrap();
         fs::write(inbox.join("1-0-mine.csv"), "mine").unwrap();
         fs::write(inbox.join("2-0-other.csv"), "secret").unwrap();
-        desk.cx.arrived_here = ["inbox/2026-07/1-0-mine.csv".to_owned()].into();
+        fixture.cx.arrived_here = ["inbox/2026-07/1-0-mine.csv".to_owned()].into();
         let inbox = inbox.canonicalize().unwrap();
-        let (_, out) = desk.exec(&format!("cat {}/*.csv", inbox.display())).await;
+        let (_, out) = fixture.exec(&format!("cat {}/*.csv", inbox.display())).await;
         assert!(out.contains("mine") && !out.contains("secret"), "{out}");
     }
 }
@@ -209,22 +214,25 @@ async fn others_than_the_owner_in_private_have_a_folder_of_their_own() {
 async fn what_is_not_sandboxed_is_for_the_owner_in_private() {
     let mut config = config();
     config.sandbox.level = SandboxLevel::Off;
-    let desk = Desk::with(&config, Role::Admin, ChatKind::Private);
-    let refused = desk.call("exec", json!({"command": "true"})).await.unwrap_err();
+    let fixture = ShellFixture::with(&config, Role::Admin, ChatKind::Private);
+    let refused = fixture.call("exec", json!({"command": "true"})).await.unwrap_err();
     assert!(refused.contains("for the owner in private"), "{refused}");
-    assert_eq!(Desk::with(&config, Role::Owner, ChatKind::Private).exec("echo x").await.1, "x");
+    assert_eq!(
+        ShellFixture::with(&config, Role::Owner, ChatKind::Private).exec("echo x").await.1,
+        "x"
+    );
 }
 
 #[test]
 fn a_command_is_not_run_with_less_of_a_cage_than_the_start_found() {
-    let desk = Desk::new();
+    let fixture = ShellFixture::new();
     sandbox::without(sandbox::NO_NAMESPACES, async move || {
-        let refused = desk.call("exec", json!({"command": "echo x > made"})).await.unwrap_err();
+        let refused = fixture.call("exec", json!({"command": "echo x > made"})).await.unwrap_err();
         assert!(refused.contains("was not started: its sandbox would be weaker"), "{refused}");
         let background = json!({"command": "echo x > made", "background": true});
-        let said = desk.call("exec", background).await.unwrap();
+        let said = fixture.call("exec", background).await.unwrap();
         assert!(said.contains("not started: its sandbox would be weaker"), "{said}");
-        assert!(!desk.exists("made"));
+        assert!(!fixture.exists("made"));
     });
 }
 
@@ -281,19 +289,20 @@ fn models_are_told_of_the_shell_in_few_words() {
 #[tokio::test]
 async fn what_strangers_wrote_is_marked_and_running_it_is_far_reaching() {
     let with_network = Config { network: shell::NetworkRule::On, ..config() };
-    let (usual, far) = (Desk::new(), Desk::with(&with_network, Role::Owner, ChatKind::Private));
-    for (desk, command, network, foreign) in [
+    let (usual, far) =
+        (ShellFixture::new(), ShellFixture::with(&with_network, Role::Owner, ChatKind::Private));
+    for (fixture, command, network, foreign) in [
         (&usual, "echo mine", false, false),
         (&usual, "cat inbox/2026-07/*", false, true),
         (&usual, "cd Inbox; ls", false, true),
         (&far, "echo mine", true, true),
     ] {
-        let (tool, _) = desk.tools.authorise("exec", Role::Owner).unwrap();
+        let (tool, _) = fixture.tools.authorise("exec", Role::Owner).unwrap();
         let call = json!({"command": command, "network": network}).to_string();
         let access = if network { CommandAccess::Network } else { CommandAccess::Workspace };
-        assert_eq!(tool.call_terms(&call, &desk.cx.address).reach, Reach::Command(access));
-        let output = tool.call_json(&call, &desk.cx).await.unwrap();
-        assert_eq!(is_untrusted(&output, &desk.cx), foreign, "{command}");
+        assert_eq!(tool.call_terms(&call, &fixture.cx.address).reach, Reach::Command(access));
+        let output = tool.call_json(&call, &fixture.cx).await.unwrap();
+        assert_eq!(is_untrusted(&output, &fixture.cx), foreign, "{command}");
     }
     let (process, _) = usual.tools.authorise("process", Role::Owner).unwrap();
     for (action, reach) in [("list", Reach::Here), ("kill", Reach::Here), ("write", Reach::Outside)]
@@ -306,12 +315,12 @@ async fn what_strangers_wrote_is_marked_and_running_it_is_far_reaching() {
 #[tokio::test]
 async fn stopping_a_turn_ends_its_command() {
     let tools = tools(&config());
-    let mut rig = Rig::of(Parts { tools, ..Parts::default() }).await;
+    let mut rig = Rig::of(RigOptions { tools, ..RigOptions::default() }).await;
     let command = "(while :; do date +%s%N > beat; sleep 0.02; done) & sleep 100";
     rig.model.on("run", [calls(&[("exec", json!({"command": command}))])]);
     rig.say("1", "run it");
     let heartbeat_run = rig.workspace().join("beat");
-    rig.becomes(|_| heartbeat_run.exists()).await;
+    rig.wait_until(|_| heartbeat_run.exists()).await;
     let asked = Instant::now();
     rig.ask("1", "/stop").await;
     assert!(asked.elapsed() < Duration::from_secs(5));
@@ -327,25 +336,26 @@ async fn a_command_waits_for_approval_where_the_config_says_so() {
     let approvals = Approvals { tools: vec!["exec".to_owned()], roles: Vec::new() };
     let asking = ApprovalSettings { approvals, ..ApprovalSettings::default() };
     let agent = AgentConfig { asking, ..AgentConfig::default() };
-    let mut rig = Rig::of(Parts { tools: tools(&config()), agent, ..Parts::default() }).await;
+    let mut rig =
+        Rig::of(RigOptions { tools: tools(&config()), agent, ..RigOptions::default() }).await;
     rig.model.on("run", [calls(&[("exec", json!({"command": "echo ran > it"}))]), says("Done.")]);
     let question = rig.ask("1", "run it").await;
     assert!(question.contains("echo ran"), "{question}");
     assert!(!rig.workspace().join("it").exists());
-    let id = rig.look("SELECT CAST(id AS TEXT) FROM asks WHERE state = 'open'").remove(0);
+    let id = rig.query("SELECT CAST(id AS TEXT) FROM asks WHERE state = 'open'").remove(0);
     rig.say("1", &format!("/approve {id}"));
-    rig.becomes(|rig| rig.workspace().join("it").exists()).await;
+    rig.wait_until(|rig| rig.workspace().join("it").exists()).await;
 }
 
 #[tokio::test]
 async fn who_may_run_commands_decides_about_their_own_paths_with_the_network() {
     let config = Config { network: shell::NetworkRule::On, role: Role::User, ..config() };
-    let mut rig = Rig::of(Parts { tools: tools(&config), ..Parts::default() }).await;
+    let mut rig = Rig::of(RigOptions { tools: tools(&config), ..RigOptions::default() }).await;
     let both = json!({"command": "pwd", "network": true, "paths": ["project"]});
     for yes in [true, false] {
         rig.model.on("pull", [calls(&[("exec", both.clone())]), says("Pulled.")]);
         rig.say_as(USER, "5", "pull my project");
-        let question = rig.hear("5").await;
+        let question = rig.next_message("5").await;
         assert!(question.contains("project") && question.contains("network"), "{question}");
         // The owner neither sees it nor can allow it.
         assert!(rig.unread("1").is_empty());
@@ -354,7 +364,7 @@ async fn who_may_run_commands_decides_about_their_own_paths_with_the_network() {
         let said = rig.ask("1", &format!("/approve {number}")).await;
         assert_eq!(said, replies::CALL_FOR_ITS_PERSON);
         rig.say_as(USER, "5", &format!("/{} {number}", if yes { "approve" } else { "deny" }));
-        while rig.hear("5").await != "Pulled." {}
+        while rig.next_message("5").await != "Pulled." {}
     }
     rig.finish().await;
     // What the config has asked about is the owner's, as before.
@@ -363,10 +373,11 @@ async fn who_may_run_commands_decides_about_their_own_paths_with_the_network() {
         ..ApprovalSettings::default()
     };
     let agent = AgentConfig { asking, ..AgentConfig::default() };
-    let mut rig = Rig::of(Parts { tools: tools(&config), agent, ..Parts::default() }).await;
+    let mut rig =
+        Rig::of(RigOptions { tools: tools(&config), agent, ..RigOptions::default() }).await;
     rig.ask("1", "hello").await;
     rig.model.on("pull", [calls(&[("exec", both)]), says("No.")]);
     rig.say_as(USER, "5", "pull my project");
-    let question = rig.hear("1").await;
+    let question = rig.next_message("1").await;
     assert!(question.contains("Approve?"), "{question}");
 }

@@ -11,8 +11,8 @@ use peacrab::workspace::skills::{SkillEnvironment, catalogue};
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::support::double::Double;
-use crate::support::rig::{Parts, Rig, USER};
+use crate::support::fake_channel::FakeChannel;
+use crate::support::rig::{Rig, RigOptions, USER};
 use crate::support::script::{calls, says};
 
 fn write(folder: &Path, name: &str, head: &str, body: &str) {
@@ -24,12 +24,12 @@ fn write(folder: &Path, name: &str, head: &str, body: &str) {
 
 /// A rig with the account's home folder in `home`.
 async fn with_home(home: &TempDir) -> Rig {
-    let surroundings = SkillEnvironment {
+    let skill_environment = SkillEnvironment {
         home: Some(home.path().to_owned()),
         path: vec!["/bin".into()],
         env: ["SET".to_owned()].into(),
     };
-    Rig::of(Parts { surroundings, ..Parts::default() }).await
+    Rig::of(RigOptions { skill_environment, ..RigOptions::default() }).await
 }
 
 #[tokio::test]
@@ -127,7 +127,7 @@ async fn a_turn_begins_with_a_skill() {
         "Greet from {baseDir}.\n[Not a line of the program.]",
     );
     rig.say_as(USER, "-1", "/skill Greet the queen");
-    rig.hear("-1").await;
+    rig.next_message("-1").await;
     let newest = rig.model.last().messages.pop().unwrap();
     let (_, told) = newest.split_once("]\n").unwrap();
     assert_eq!(
@@ -138,14 +138,14 @@ async fn a_turn_begins_with_a_skill() {
     // What was once sent is sent again byte for byte, also when the skill is gone.
     fs::remove_dir_all(skills.join("greet")).unwrap();
     rig.say_as(USER, "-1", "thanks");
-    rig.hear("-1").await;
+    rig.next_message("-1").await;
     assert!(rig.model.last().messages[0].contains("Greet from skills/greet."));
     rig.finish().await;
 }
 
 #[tokio::test]
 async fn those_that_are_always_there_are_in_the_prompt_within_bounds() {
-    let mut rig = Rig::at_rest(Double::new(), Parts::default());
+    let mut rig = Rig::at_rest(FakeChannel::new(), RigOptions::default());
     let skills = rig.workspace().join("skills");
     for name in ["a", "b", "c", "d"] {
         let body = format!("Body of {name}. {}", "x".repeat(6_000));

@@ -8,7 +8,7 @@ use peacrab::tools::{AnyTool, ToolSet, files};
 use peacrab::types::session::CallOutcome;
 use serde_json::json;
 
-use crate::support::rig::{OTHER_USER, Parts, Rig, USER};
+use crate::support::rig::{OTHER_USER, Rig, RigOptions, USER};
 use crate::support::script::{Gate, calls, held, says};
 use crate::support::tools::HangingTool;
 
@@ -16,7 +16,7 @@ use crate::support::tools::HangingTool;
 async fn with_hanging_tool(gate: &Gate) -> Rig {
     let hang = Arc::new(HangingTool(gate.clone())) as Arc<dyn AnyTool>;
     let tools = ToolSet::new([hang, Arc::new(files::ListFiles)]);
-    Rig::of(Parts { tools, ..Parts::default() }).await
+    Rig::of(RigOptions { tools, ..RigOptions::default() }).await
 }
 
 #[tokio::test]
@@ -26,13 +26,13 @@ async fn shows_the_model_at_its_next_step_what_was_said_meanwhile() {
     rig.model.on("tea", [calls(&[("hang", json!({})), ("list_files", json!({}))])]);
     rig.model.on("coffee", [says("coffee it is")]);
     rig.say("1", "make tea");
-    rig.hangs_at(&gate).await;
+    rig.wait_at(&gate).await;
     rig.say("1", "no, coffee");
     rig.waiting(1).await;
     // The loop hands it over after a command that came later.
     rig.ask("1", "/whoami").await;
     gate.open();
-    assert_eq!(rig.hear("1").await, "coffee it is");
+    assert_eq!(rig.next_message("1").await, "coffee it is");
     rig.settled().await;
     let asked = rig.model.last();
     let skipped = CallOutcome::Skipped;
@@ -41,7 +41,7 @@ async fn shows_the_model_at_its_next_step_what_was_said_meanwhile() {
     assert_eq!(*tail[1], format!("result: {}", skipped.for_model()));
     assert!(tail[2].ends_with("no, coffee"), "{tail:?}");
     // One outcome for both.
-    assert_eq!(rig.look("SELECT outcome FROM inbound WHERE control = 0"), ["answered"; 2]);
+    assert_eq!(rig.query("SELECT outcome FROM inbound WHERE control = 0"), ["answered"; 2]);
     assert_eq!(rig.model.asked().len(), 2);
     rig.ask("1", "thanks").await;
     rig.finish().await;
@@ -53,14 +53,14 @@ async fn others_in_a_group_wait_for_the_next_turn() {
     let mut rig = with_hanging_tool(&gate).await;
     rig.model.on("tea", [calls(&[("hang", json!({}))]), says("tea")]);
     rig.say_as(USER, "-1", "make tea");
-    rig.hangs_at(&gate).await;
+    rig.wait_at(&gate).await;
     rig.say_as(OTHER_USER, "-1", "and for me cake");
     rig.say_as(USER, "-1", "and sugar");
     rig.waiting(2).await;
     rig.say_as(USER, "-1", "/whoami");
-    rig.hear("-1").await;
+    rig.next_message("-1").await;
     gate.open();
-    let heard = rig.heard("-1", 3).await;
+    let heard = rig.next_messages("-1", 3).await;
     assert_eq!(heard, ["tea", "re: and for me cake", "re: and sugar"]);
     assert!(!rig.model.asked()[1].transcript().contains("cake"));
     rig.finish().await;
@@ -72,13 +72,13 @@ async fn what_is_said_during_the_last_step_begins_the_next_turn() {
     let gate = Gate::shut();
     rig.model.on("tea", [held(&gate, says("tea"))]);
     rig.say("1", "tea");
-    rig.hangs_at(&gate).await;
+    rig.wait_at(&gate).await;
     rig.say("1", "sugar");
     rig.say("1", "milk");
     rig.waiting(2).await;
     rig.ask("1", "/whoami").await;
     gate.open();
-    assert_eq!(rig.heard("1", 2).await, ["tea", "re: sugar milk"]);
+    assert_eq!(rig.next_messages("1", 2).await, ["tea", "re: sugar milk"]);
     rig.finish().await;
 }
 
@@ -91,13 +91,13 @@ async fn what_was_said_after_the_last_step_that_is_allowed_is_answered_next() {
     rig.model.on("tea", [calls(&[("hang", json!({}))])]);
     rig.model.on("used up", [says("")]);
     rig.say("1", "tea");
-    rig.hangs_at(&gate).await;
+    rig.wait_at(&gate).await;
     rig.say("1", "sugar");
     rig.waiting(1).await;
     rig.ask("1", "/whoami").await;
     gate.open();
     let words = peacrab::replies::steps_exhausted(1);
-    assert_eq!(rig.heard("1", 2).await, [&words, "re: sugar"]);
+    assert_eq!(rig.next_messages("1", 2).await, [&words, "re: sugar"]);
     rig.finish().await;
 }
 
@@ -108,16 +108,16 @@ async fn nothing_said_meanwhile_is_lost_in_a_restart() {
     rig.model.on("tea", [calls(&[("hang", json!({}))])]);
     rig.model.on("sugar", [says("tea with sugar")]);
     rig.say("1", "tea");
-    rig.hangs_at(&gate).await;
+    rig.wait_at(&gate).await;
     rig.say("1", "sugar");
     rig.waiting(1).await;
     rig.ask("1", "/whoami").await;
     rig.stop_and_start_again().await;
     // The call may be begun again or skipped; the loop hands over first what came meanwhile.
     rig.say("1", "/whoami");
-    rig.becomes(|rig| !rig.unread("1").is_empty()).await;
+    rig.wait_until(|rig| !rig.unread("1").is_empty()).await;
     gate.open();
-    assert!(rig.heard("1", 2).await.contains(&"tea with sugar".to_owned()));
+    assert!(rig.next_messages("1", 2).await.contains(&"tea with sugar".to_owned()));
     assert_eq!(rig.model.asked().len(), 2);
     rig.finish().await;
 }
@@ -128,7 +128,7 @@ async fn more_than_a_turn_can_be_handed_is_still_answered() {
     let gate = Gate::shut();
     rig.model.on("first", [held(&gate, says("done"))]);
     rig.say("1", "first");
-    rig.hangs_at(&gate).await;
+    rig.wait_at(&gate).await;
     for n in 0..60 {
         rig.say("1", &format!("n{n}"));
         if n % 2 == 0 {
@@ -137,10 +137,10 @@ async fn more_than_a_turn_can_be_handed_is_still_answered() {
     }
     rig.waiting(60).await;
     gate.open();
-    assert_eq!(rig.hear("1").await, "done");
+    assert_eq!(rig.next_message("1").await, "done");
     let mut told = Vec::new();
     while told.len() < 60 {
-        let answer = rig.hear("1").await;
+        let answer = rig.next_message("1").await;
         told.extend(answer.trim_start_matches("re: ").split(' ').map(str::to_owned));
     }
     assert_eq!(told, (0..60).map(|n| format!("n{n}")).collect::<Vec<_>>());
@@ -155,13 +155,13 @@ async fn a_skill_that_is_not_there_skips_no_call() {
     let planned = calls(&[("hang", json!({})), ("list_files", json!({}))]);
     rig.model.on("tea", [planned, says("tea")]);
     rig.say("1", "make tea");
-    rig.hangs_at(&gate).await;
+    rig.wait_at(&gate).await;
     rig.say("1", "/skill nemo please");
     rig.waiting(1).await;
     rig.ask("1", "/whoami").await;
     gate.open();
-    assert_eq!(rig.heard("1", 2).await, [&*replies::no_skill("nemo"), "tea"]);
-    assert_eq!(rig.look("SELECT state FROM calls"), ["done", "done"]);
-    assert_eq!(rig.look("SELECT outcome FROM inbound WHERE control = 0"), ["answered", "refused"]);
+    assert_eq!(rig.next_messages("1", 2).await, [&*replies::no_skill("nemo"), "tea"]);
+    assert_eq!(rig.query("SELECT state FROM calls"), ["done", "done"]);
+    assert_eq!(rig.query("SELECT outcome FROM inbound WHERE control = 0"), ["answered", "refused"]);
     rig.finish().await;
 }

@@ -13,15 +13,15 @@ use peacrab::store::{Json, LenientJson, Phase, Store, StoreError, StoreOptions, 
 use rusqlite::{Connection, StatementStatus};
 use tempfile::TempDir;
 
-use crate::support::double::Double;
-use crate::support::rig::{Parts, Rig};
+use crate::support::fake_channel::FakeChannel;
+use crate::support::rig::{Rig, RigOptions};
 use crate::support::script::{calls, says};
 use serde_json::json;
 
 /// A disk on which little can grow: short messages fit, what is [`large`] does not.
-fn full() -> Parts {
+fn full() -> RigOptions {
     let store = StoreOptions { pages_max: Some(pages() + 24), ..StoreOptions::default() };
-    Parts { store, ..Parts::default() }
+    RigOptions { store, ..RigOptions::default() }
 }
 
 /// The pages of an empty database.
@@ -49,13 +49,13 @@ async fn takes_nothing_that_it_cannot_keep_and_says_so_once() {
     assert!(rig.path().join("ballast").exists());
     rig.model.on("lorem", [says("read")]);
     rig.say("1", &large());
-    assert_eq!(rig.hear("1").await, replies::STORE_FAILED);
-    rig.becomes(|rig| rig.home.rejected() >= 5).await;
+    assert_eq!(rig.next_message("1").await, replies::STORE_FAILED);
+    rig.wait_until(|rig| rig.home.rejected() >= 5).await;
     assert_eq!(rig.home.unaccepted(), 1, "it was acknowledged");
     assert!(!rig.path().join("ballast").exists(), "the ballast is still there");
     assert!(rig.model.asked().is_empty());
     make_room(&mut rig).await;
-    assert_eq!(rig.hear("1").await, "read");
+    assert_eq!(rig.next_message("1").await, "read");
     assert!(rig.path().join("ballast").exists());
     rig.finish().await;
 }
@@ -66,9 +66,9 @@ async fn finishes_a_turn_that_could_not_be_kept_once_there_is_room() {
     rig.model.on("tell me", [says(&large())]);
     rig.model.on("tell me", [says("in short")]);
     rig.say("1", "tell me");
-    rig.becomes(|rig| !rig.model.asked().is_empty()).await;
+    rig.wait_until(|rig| !rig.model.asked().is_empty()).await;
     make_room(&mut rig).await;
-    assert_eq!(rig.hear("1").await, "in short");
+    assert_eq!(rig.next_message("1").await, "in short");
     rig.finish().await;
 }
 
@@ -77,7 +77,7 @@ async fn a_chat_that_the_store_fails_does_not_slow_commands_down() {
     let mut rig = Rig::of(full()).await;
     rig.model.on("tell me", (0..9).map(|_| calls(&[("read_file", json!({"path": large()}))])));
     rig.say("1", "tell me");
-    rig.becomes(|rig| !rig.model.asked().is_empty()).await;
+    rig.wait_until(|rig| !rig.model.asked().is_empty()).await;
     let begun = std::time::Instant::now();
     // Short enough to be kept in the last page that there is.
     rig.ask("2", "/whoami").await;
@@ -86,7 +86,7 @@ async fn a_chat_that_the_store_fails_does_not_slow_commands_down() {
 }
 
 async fn refusal(home: &Path) -> String {
-    let mut plan = Rig::at_rest(Double::new(), Parts::default()).plan();
+    let mut plan = Rig::at_rest(FakeChannel::new(), RigOptions::default()).plan();
     plan.home = home.to_owned();
     let refused = Daemon::open(plan).await.err().expect("it opens what it must not");
     refused.to_string().replace(&home.display().to_string(), "HOME")
@@ -111,7 +111,8 @@ async fn frees_the_ballast_on_a_full_disk_and_says_to_make_room() {
     fs::write(home.path().join("ballast"), "heavy").unwrap();
     // There is no room for the tables of newer versions.
     let store = StoreOptions { pages_max: Some(1), ..StoreOptions::default() };
-    let mut plan = Rig::at_rest(Double::new(), Parts { store, ..Parts::default() }).plan();
+    let mut plan =
+        Rig::at_rest(FakeChannel::new(), RigOptions { store, ..RigOptions::default() }).plan();
     plan.home = home.path().to_owned();
     let refused = Daemon::open(plan).await.err().expect("it opens what it cannot migrate");
     let words = refused.to_string().replace(&home.path().display().to_string(), "HOME");
@@ -139,7 +140,7 @@ async fn says_what_to_do_about_the_database_of_a_preview() {
 
 #[tokio::test]
 async fn goes_on_with_the_database_of_an_older_version() {
-    let mut rig = Rig::at_rest(Double::with(false, 4_000), Parts::default());
+    let mut rig = Rig::at_rest(FakeChannel::with(false, 4_000), RigOptions::default());
     let home = rig.path();
     fs::create_dir_all(&home).unwrap();
     let store = Connection::open(home.join("state.db")).unwrap();

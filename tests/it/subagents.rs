@@ -11,7 +11,7 @@ use peacrab::replies;
 use peacrab::types::message::{DeliveryId, Press};
 use serde_json::json;
 
-use crate::support::rig::{OTHER_USER, OWNER, Parts, Rig, USER};
+use crate::support::rig::{OTHER_USER, OWNER, Rig, RigOptions, USER};
 use crate::support::script::{Gate, Reply, calls, held, says};
 
 const TASK: &str = "count the crabs";
@@ -38,12 +38,12 @@ fn failed(id: i64, task: &str, words: &str) -> String {
 }
 
 fn states(rig: &Rig) -> Vec<String> {
-    rig.look("SELECT state FROM tasks WHERE kind = 'subagent' ORDER BY id")
+    rig.query("SELECT state FROM tasks WHERE kind = 'subagent' ORDER BY id")
 }
 
 /// What a chat gets next, in any order.
 async fn heard(rig: &mut Rig, chat: &str, n: usize) -> Vec<String> {
-    let mut heard = rig.heard(chat, n).await;
+    let mut heard = rig.next_messages(chat, n).await;
     heard.sort();
     heard
 }
@@ -60,16 +60,16 @@ async fn a_result_comes_once_to_the_thread_that_asked_and_the_model_knows_it_lat
     rig.model.on("go", [spawns(&[TASK]), says("It has begun.")]);
     rig.model.on(TASK, [held(&gate, completes("42 crabs"))]);
     rig.say_in_thread("1", "beach", "go");
-    assert_eq!(rig.hear("1").await, "It has begun.");
+    assert_eq!(rig.next_message("1").await, "It has begun.");
     gate.open();
-    let result = rig.heard_on(Arc::clone(&rig.home), "1", 1).await.remove(0);
+    let result = rig.next_messages_on(Arc::clone(&rig.home), "1", 1).await.remove(0);
     assert_eq!(
         (&*result.text, result.thread.as_deref()),
         (&*done(1, TASK, "42 crabs"), Some("beach"))
     );
     assert_eq!(states(&rig), ["done"]);
     rig.say_in_thread("1", "beach", "how many?");
-    assert_eq!(rig.hear("1").await, "re: how many?");
+    assert_eq!(rig.next_message("1").await, "re: how many?");
     let told = rig.model.last().transcript();
     assert!(told.contains("result: Subagent 1 has begun"), "{told}");
     assert!(
@@ -105,7 +105,7 @@ async fn a_result_of_what_others_wrote_stands_as_a_reference_that_a_call_opens()
     assert!(question.contains("Approve?"), "{question}");
     assert!(rig.model.last().transcript().contains("42 crabs"));
     rig.say("1", "/deny 1");
-    rig.heard("1", 3).await;
+    rig.next_messages("1", 3).await;
     rig.finish().await;
 }
 
@@ -116,11 +116,11 @@ async fn a_result_that_comes_while_the_model_speaks_is_known_at_the_next_turn() 
     rig.model.on("go", [spawns(&[TASK]), held(&speaks, says("It has begun."))]);
     rig.model.on(TASK, [held(&gate, completes("42 crabs"))]);
     rig.say("1", "go");
-    rig.hangs_at(&speaks).await;
+    rig.wait_at(&speaks).await;
     gate.open();
-    assert_eq!(rig.hear("1").await, done(1, TASK, "42 crabs"));
+    assert_eq!(rig.next_message("1").await, done(1, TASK, "42 crabs"));
     speaks.open();
-    assert_eq!(rig.hear("1").await, "It has begun.");
+    assert_eq!(rig.next_message("1").await, "It has begun.");
     assert_eq!(rig.ask("1", "how many?").await, "re: how many?");
     let told = rig.model.last().transcript();
     assert!(told.find("It has begun.") < told.find("assistant: 42 crabs"), "{told}");
@@ -140,7 +140,7 @@ async fn at_most_four_work_at_once_side_by_side() {
         rig.model.on(task, [held(&gate, completes("done"))]);
     }
     assert_eq!(rig.ask("1", "go").await, "Four have begun.");
-    rig.hang_at(&gate, 4).await;
+    rig.wait_at_times(&gate, 4).await;
     let listed = rig.ask("1", "/subagents").await;
     assert!(listed.contains("4 running, since") && listed.contains("task a"), "{listed}");
     assert_eq!(rig.ask("2", "/subagents").await, replies::NO_SUBAGENTS);
@@ -151,7 +151,7 @@ async fn at_most_four_work_at_once_side_by_side() {
     let results = heard(&mut rig, "1", 4).await;
     assert_eq!(results.len(), 4);
     assert_eq!(
-        rig.look("SELECT state FROM calls WHERE tool IN ('spawn', 'subagent') ORDER BY id"),
+        rig.query("SELECT state FROM calls WHERE tool IN ('spawn', 'subagent') ORDER BY id"),
         ["done", "done", "done", "done", "failed", "failed"]
     );
     rig.finish().await;
@@ -167,13 +167,13 @@ async fn a_call_can_wait_for_the_result_and_nobody_else_hears_it() {
     rig.model.on(TASK, [held(&gate, completes("42 crabs"))]);
     rig.model.on("count again", [completes("still 42")]);
     rig.say("1", "go");
-    rig.hangs_at(&gate).await;
+    rig.wait_at(&gate).await;
     // The conversation waits; others do not.
     rig.say("1", "more");
     rig.waiting(1).await;
     assert_eq!(rig.ask("2", "hello").await, "re: hello");
     gate.open();
-    assert_eq!(rig.heard("1", 2).await, ["There are 42.", "re: more"]);
+    assert_eq!(rig.next_messages("1", 2).await, ["There are 42.", "re: more"]);
     let told = rig.model.last().transcript();
     assert!(told.contains("result: 42 crabs") && told.contains("result: still 42"), "{told}");
     rig.finish().await;
@@ -203,7 +203,7 @@ async fn is_told_its_task_and_the_rules_and_has_no_tools_for_people() {
     let rules = fs::read_to_string(rig.workspace().join("AGENTS.md")).unwrap();
     assert!(system.starts_with("You are a subagent") && system.ends_with(rules.trim()), "{system}");
     assert!(!told.transcript().contains("hello") && told.transcript().ends_with(TASK));
-    let outputs = rig.look("SELECT output FROM calls WHERE state = 'failed'");
+    let outputs = rig.query("SELECT output FROM calls WHERE state = 'failed'");
     assert_eq!(outputs, ["There is no tool `message`.", "There is no tool `spawn`."]);
     rig.finish().await;
 }
@@ -216,13 +216,13 @@ async fn stop_and_new_reach_them() {
         rig.model.on("go", [spawns(&[TASK]), says("It has begun.")]);
         rig.model.on(TASK, [held(&gate, completes("42"))]);
         assert_eq!(rig.ask("1", "go").await, "It has begun.");
-        rig.hangs_at(&gate).await;
+        rig.wait_at(&gate).await;
         assert_eq!(rig.ask("2", "/stop").await, replies::NOTHING_TO_STOP);
         assert_eq!(rig.ask("1", command).await, words);
         rig.model.on("wait", [awaits("sort them")]);
         rig.model.on("sort them", [held(&waits, completes("sorted"))]);
         rig.say("1", "wait");
-        rig.hangs_at(&waits).await;
+        rig.wait_at(&waits).await;
         assert_eq!(rig.ask("1", command).await, words);
         gate.open();
         waits.open();
@@ -240,11 +240,11 @@ async fn in_a_group_others_cannot_stop_them() {
     rig.model.on("go", [spawns(&[TASK]), says("It has begun.")]);
     rig.model.on(TASK, [held(&gate, completes("42"))]);
     rig.say_as(USER, "-1", "go");
-    assert_eq!(rig.hear("-1").await, "It has begun.");
+    assert_eq!(rig.next_message("-1").await, "It has begun.");
     rig.say_as(OTHER_USER, "-1", "/stop");
-    assert_eq!(rig.hear("-1").await, replies::NOTHING_TO_STOP);
+    assert_eq!(rig.next_message("-1").await, replies::NOTHING_TO_STOP);
     gate.open();
-    let result = rig.heard_on(Arc::clone(&rig.home), "-1", 1).await.remove(0);
+    let result = rig.next_messages_on(Arc::clone(&rig.home), "-1", 1).await.remove(0);
     assert_eq!((&*result.text, result.reply_to.as_deref()), (&*done(1, TASK, "42"), Some("m1")));
     // It was asked by who may not use the memory.
     let asked = rig.model.asked();
@@ -266,10 +266,10 @@ async fn goes_on_after_a_restart_and_is_told_once() {
     }
     assert_eq!(rig.ask("1", "go").await, "It has begun.");
     rig.say("2", "wait");
-    rig.hang_at(&gate, 2).await;
+    rig.wait_at_times(&gate, 2).await;
     rig.stop_and_start_again().await;
-    assert_eq!(rig.hear("1").await, done(1, TASK, "42"));
-    assert_eq!(rig.hear("2").await, "Sorted.");
+    assert_eq!(rig.next_message("1").await, done(1, TASK, "42"));
+    assert_eq!(rig.next_message("2").await, "Sorted.");
     assert!(rig.model.asked().iter().any(|it| it.transcript().contains("result: 42")));
     for task in [TASK, "sort them"] {
         let file = fs::read_to_string(rig.workspace().join(format!("{task}.md"))).unwrap();
@@ -285,11 +285,11 @@ async fn one_that_was_cut_off_too_often_is_told_as_interrupted() {
     rig.model.on("go", [spawns(&[TASK]), says("It has begun.")]);
     rig.model.on(TASK, [held(&gate, says("lost"))]);
     assert_eq!(rig.ask("1", "go").await, "It has begun.");
-    rig.hangs_at(&gate).await;
+    rig.wait_at(&gate).await;
     rig.stop().await;
-    rig.change("UPDATE turns SET attempts = 3 WHERE ending IS NULL");
+    rig.execute("UPDATE turns SET attempts = 3 WHERE ending IS NULL");
     rig.start().await;
-    assert_eq!(rig.hear("1").await, failed(1, TASK, replies::SUBAGENT_GAVE_UP));
+    assert_eq!(rig.next_message("1").await, failed(1, TASK, replies::SUBAGENT_GAVE_UP));
     assert_eq!(states(&rig), ["interrupted"]);
     rig.finish().await;
 }
@@ -315,7 +315,7 @@ async fn a_failure_is_told() {
 #[tokio::test]
 async fn has_its_own_bounds_of_steps_and_tokens() {
     let agent = AgentConfig { subagent_steps_max: 2, steps_max: 3, ..AgentConfig::default() };
-    let mut rig = Rig::of(Parts { agent, ..Parts::default() }).await;
+    let mut rig = Rig::of(RigOptions { agent, ..RigOptions::default() }).await;
     let lists = |depth| calls(&[("list_files", json!({"depth": depth}))]);
     rig.model.on("go", [spawns(&[TASK]), says("It has begun.")]);
     rig.model.on(TASK, [lists(1), lists(2)]);
@@ -349,9 +349,9 @@ async fn one_that_works_for_ten_minutes_is_ended() {
     rig.model.on("wait", [awaits("sort them"), says("It took too long.")]);
     rig.model.on("sort them", [held(&waits, says("lost"))]);
     assert_eq!(rig.ask("1", "go").await, "It has begun.");
-    rig.hangs_at(&gate).await;
+    rig.wait_at(&gate).await;
     rig.say("2", "wait");
-    rig.hangs_at(&waits).await;
+    rig.wait_at(&waits).await;
     tokio::time::pause();
     tokio::time::advance(Duration::from_secs(3_590)).await;
     tokio::time::resume();
@@ -360,8 +360,8 @@ async fn one_that_works_for_ten_minutes_is_ended() {
     tokio::time::advance(Duration::from_secs(11)).await;
     tokio::time::resume();
     let words = replies::task_too_slow(Duration::from_secs(3_600));
-    assert_eq!(rig.hear("1").await, failed(1, TASK, &words));
-    assert_eq!(rig.hear("2").await, "It took too long.");
+    assert_eq!(rig.next_message("1").await, failed(1, TASK, &words));
+    assert_eq!(rig.next_message("2").await, "It took too long.");
     assert!(rig.model.last().transcript().ends_with(&words));
     assert_eq!(states(&rig), ["failed", "failed"]);
     rig.finish().await;
@@ -394,12 +394,12 @@ async fn of_several_that_one_step_waits_for_stop_ends_those_to_come_too() {
     rig.model.on("go", [calls(&[task("the first"), task("the second")])]);
     rig.model.on("the first", [held(&gate, says("one"))]);
     rig.say("1", "go");
-    rig.hangs_at(&gate).await;
+    rig.wait_at(&gate).await;
     assert_eq!(rig.ask("1", "/stop").await, replies::STOPPED);
     gate.open();
     assert_eq!(rig.ask("1", "hello").await, "re: hello");
     assert_eq!(states(&rig), ["stopped"]);
-    assert_eq!(rig.look("SELECT state FROM calls ORDER BY id"), ["skipped", "skipped"]);
+    assert_eq!(rig.query("SELECT state FROM calls ORDER BY id"), ["skipped", "skipped"]);
     rig.finish().await;
 }
 
@@ -408,7 +408,7 @@ async fn what_must_be_allowed_is_asked_where_it_was_asked_for() {
     let approvals = Approvals { tools: vec!["write_file".to_owned()], roles: Vec::new() };
     let asking = ApprovalSettings { approvals, ..ApprovalSettings::default() };
     let agent = AgentConfig { asking, ..AgentConfig::default() };
-    let mut rig = Rig::of(Parts { agent, ..Parts::default() }).await;
+    let mut rig = Rig::of(RigOptions { agent, ..RigOptions::default() }).await;
     let writes = || calls(&[("write_file", json!({"path": "note.md", "content": "hello"}))]);
     rig.model.on("go", [awaits(TASK), says("Written.")]);
     rig.model.on(TASK, [writes(), completes("done")]);
@@ -421,13 +421,13 @@ async fn what_must_be_allowed_is_asked_where_it_was_asked_for() {
     };
     press(&mut rig);
     // The question shows the press, and the subagent goes on.
-    while rig.hear("1").await != "Written." {}
+    while rig.next_message("1").await != "Written." {}
     // A tool of `approve_tools` is asked about each time.
     rig.model.on("again", [awaits("sort them"), says("Again.")]);
     rig.model.on("sort them", [writes(), completes("done")]);
     assert!(rig.ask("1", "again").await.contains("Approve?"));
     press(&mut rig);
-    while rig.hear("1").await != "Again." {}
+    while rig.next_message("1").await != "Again." {}
     // What it has done is the conversation's.
     assert!(rig.ask("1", "/undo").await.starts_with("Undone"));
     rig.finish().await;
@@ -438,24 +438,24 @@ async fn one_that_waited_for_somebody_has_no_more_time_than_one_that_did_not() {
     let approvals = Approvals { tools: vec!["write_file".to_owned()], roles: Vec::new() };
     let asking = ApprovalSettings { approvals, ..ApprovalSettings::default() };
     let agent = AgentConfig { asking, ..AgentConfig::default() };
-    let mut rig = Rig::of(Parts { agent, ..Parts::default() }).await;
+    let mut rig = Rig::of(RigOptions { agent, ..RigOptions::default() }).await;
     let (gate, waits) = (Gate::shut(), Gate::shut());
     let writes = calls(&[("write_file", json!({"path": "note.md", "content": "hello"}))]);
     rig.model.on("go", [awaits(TASK), says("It took too long.")]);
     rig.model.on(TASK, [held(&gate, writes), held(&waits, completes("lost"))]);
     rig.say("1", "go");
-    rig.hangs_at(&gate).await;
+    rig.wait_at(&gate).await;
     tokio::time::pause();
     tokio::time::advance(Duration::from_secs(3_400)).await;
     tokio::time::resume();
     gate.open();
-    assert!(rig.hear("1").await.contains("Approve?"));
+    assert!(rig.next_message("1").await.contains("Approve?"));
     rig.say("1", "/approve 1");
-    rig.hangs_at(&waits).await;
+    rig.wait_at(&waits).await;
     tokio::time::pause();
     tokio::time::advance(Duration::from_secs(201)).await;
     tokio::time::resume();
-    let heard = rig.heard("1", 3).await;
+    let heard = rig.next_messages("1", 3).await;
     assert!(heard.contains(&"It took too long.".to_owned()), "{heard:?}");
     let words = replies::task_too_slow(Duration::from_secs(3_600));
     assert!(rig.model.last().transcript().ends_with(&words));

@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::support::desk::Desk;
+use crate::support::adapter_fixture::AdapterFixture;
 
 /// More than any test begins.
 const LINKS_MAX: usize = 1000;
@@ -69,13 +69,13 @@ impl Channel for ShortLived {
 
 /// When links began within so long, of a platform that ends them so.
 async fn begun_within(
-    desk: &Desk,
+    fixture: &AdapterFixture,
     time: Duration,
     ends: fn() -> Result<(), ChannelError>,
 ) -> Vec<Instant> {
     let (begun, mut links) = mpsc::channel(LINKS_MAX);
     let platform = Arc::new(ShortLived { ends, begun });
-    let (bus, link) = (desk.bus.clone(), Arc::clone(&desk.link));
+    let (bus, link) = (fixture.bus.clone(), Arc::clone(&fixture.link));
     let run = supervise::run("home".into(), platform, bus, link, CancellationToken::new());
     assert!(timeout(time, run).await.is_err());
     std::iter::from_fn(|| links.try_recv().ok()).collect()
@@ -83,9 +83,9 @@ async fn begun_within(
 
 #[tokio::test(start_paused = true)]
 async fn a_platform_that_is_away_is_tried_at_least_every_half_minute() {
-    let desk = Desk::new();
+    let fixture = AdapterFixture::new();
     let hour = Duration::from_secs(3600);
-    let begun = begun_within(&desk, hour, || Err(ChannelError::unavailable("502"))).await;
+    let begun = begun_within(&fixture, hour, || Err(ChannelError::unavailable("502"))).await;
     let gaps: Vec<_> = begun.windows(2).map(|pair| pair[1] - pair[0]).collect();
     assert!(gaps.iter().all(|gap| *gap <= Duration::from_secs(31)), "{gaps:?}");
     assert!(gaps[0] <= Duration::from_secs(1), "{gaps:?}");
@@ -95,20 +95,20 @@ async fn a_platform_that_is_away_is_tried_at_least_every_half_minute() {
 
 #[tokio::test(start_paused = true)]
 async fn waits_as_long_as_a_platform_wants() {
-    let desk = Desk::new();
+    let fixture = AdapterFixture::new();
     let ends = || {
         let after = Some(Duration::from_secs(200));
         Err(ChannelError::Unavailable { after, reason: "later".to_owned() })
     };
-    let begun = begun_within(&desk, Duration::from_secs(500), ends).await;
+    let begun = begun_within(&fixture, Duration::from_secs(500), ends).await;
     assert_eq!(begun.len(), 3, "{begun:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_link_that_has_ended_is_not_up() {
-    let desk = Desk::new();
-    begun_within(&desk, Duration::from_secs(100), || Ok(())).await;
-    assert!(!desk.link.state().up);
+    let fixture = AdapterFixture::new();
+    begun_within(&fixture, Duration::from_secs(100), || Ok(())).await;
+    assert!(!fixture.link.state().up);
 }
 
 #[tokio::test(start_paused = true)]

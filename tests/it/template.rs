@@ -191,7 +191,7 @@ proptest! {
 async fn the_owner_hears_of_updates_after_a_start() {
     let mut rig = Rig::new().await;
     rig.ask("1", "hello").await;
-    rig.becomes(|rig| rig.path().join("template.json").exists()).await;
+    rig.wait_until(|rig| rig.path().join("template.json").exists()).await;
     rig.stop().await;
     // As a version wrote them whose texts were others.
     let shipped = fs::read_to_string(rig.workspace().join("AGENTS.md")).unwrap();
@@ -211,7 +211,7 @@ async fn the_owner_hears_of_updates_after_a_start() {
     let text = serde_json::to_string(&record).unwrap();
     fs::write(rig.path().join("template.json"), text).unwrap();
     rig.start().await;
-    let told = rig.hear("1").await;
+    let told = rig.next_message("1").await;
     assert!(told.contains("kept your changes: IDENTITY.md."), "{told}");
     let merged = fs::read_to_string(rig.workspace().join("IDENTITY.md")).unwrap();
     assert_eq!(merged, identity + own);

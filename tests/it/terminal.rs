@@ -16,7 +16,7 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use crate::support::binary::{Scene, model_at, until};
+use crate::support::binary::{ProgramFixture, model_at, until};
 use crate::support::pty::Pty;
 
 /// A narrow and a wide terminal.
@@ -63,8 +63,8 @@ impl PacedModel {
 }
 
 /// The daemon with its own terminal, ready for a message.
-async fn runs(scene: &Scene, columns: u16) -> Pty {
-    let terminal = Pty::begin(scene.command(&Pty::session(), &["run"]), columns);
+async fn runs(fixture: &ProgramFixture, columns: u16) -> Pty {
+    let terminal = Pty::begin(fixture.command(&Pty::session(), &["run"]), columns);
     terminal.wait_for_line(">").await;
     terminal
 }
@@ -72,8 +72,8 @@ async fn runs(scene: &Scene, columns: u16) -> Pty {
 #[tokio::test]
 async fn a_line_is_edited_with_arrows_and_answered() {
     for columns in COLUMNS {
-        let scene = Scene::new(CONFIG);
-        let mut terminal = runs(&scene, columns).await;
+        let fixture = ProgramFixture::new(CONFIG);
+        let mut terminal = runs(&fixture, columns).await;
         terminal.type_keys(&format!("helo{LEFT}l"));
         terminal.wait_for_line("> hello").await;
         terminal.type_keys("\r");
@@ -90,8 +90,8 @@ fn ends_with_prompt(lines: &[String]) -> bool {
 
 #[tokio::test]
 async fn the_history_is_kept_in_the_home_for_its_owner_alone() {
-    let scene = Scene::new(CONFIG);
-    let mut terminal = runs(&scene, 120).await;
+    let fixture = ProgramFixture::new(CONFIG);
+    let mut terminal = runs(&fixture, 120).await;
     terminal.type_keys("first words\r");
     terminal.wait_for_line("You said: first words").await;
     terminal.wait_for("the next prompt", ends_with_prompt).await;
@@ -100,12 +100,12 @@ async fn the_history_is_kept_in_the_home_for_its_owner_alone() {
     terminal.type_keys(CTRL_C);
     terminal.type_keys("two\r");
     terminal.wait_for_line("You said: two").await;
-    let file = scene.home().join("terminal-history");
+    let file = fixture.home().join("terminal-history");
     let about = fs::metadata(&file).unwrap();
     assert_eq!(about.permissions().mode() & 0o777, 0o600);
     assert_eq!(fs::read_to_string(&file).unwrap(), "\"first words\"\n\"two\"\n");
     // Another terminal, of another program, has it too.
-    let chat = scene.command(&Pty::session(), &["chat"]);
+    let chat = fixture.command(&Pty::session(), &["chat"]);
     let mut other = Pty::begin(chat, 40);
     other.wait_for_line(">").await;
     other.type_keys(&format!("{UP}{UP}"));
@@ -114,13 +114,13 @@ async fn the_history_is_kept_in_the_home_for_its_owner_alone() {
 
 #[tokio::test]
 async fn a_history_is_bounded_and_survives_a_broken_line() {
-    let scene = Scene::new(CONFIG);
-    fs::create_dir_all(scene.home()).unwrap();
+    let fixture = ProgramFixture::new(CONFIG);
+    fs::create_dir_all(fixture.home()).unwrap();
     let mut lines: String = (0..2_500).map(|number| format!("\"entry {number}\"\n")).collect();
     lines.push_str("not JSON\n");
-    let file = scene.home().join("terminal-history");
+    let file = fixture.home().join("terminal-history");
     fs::write(&file, lines).unwrap();
-    let mut terminal = runs(&scene, 120).await;
+    let mut terminal = runs(&fixture, 120).await;
     terminal.type_keys(UP);
     terminal.wait_for_line("> entry 2499").await;
     let kept = fs::read_to_string(&file).unwrap();
@@ -131,8 +131,8 @@ async fn a_history_is_bounded_and_survives_a_broken_line() {
 #[tokio::test]
 async fn a_paste_of_several_lines_is_one_message() {
     for columns in COLUMNS {
-        let scene = Scene::new(CONFIG);
-        let mut terminal = runs(&scene, columns).await;
+        let fixture = ProgramFixture::new(CONFIG);
+        let mut terminal = runs(&fixture, columns).await;
         terminal.paste("one\ntwo\nthree");
         terminal.wait_for_line("three").await;
         terminal.type_keys("\r");
@@ -147,13 +147,13 @@ async fn a_paste_of_several_lines_is_one_message() {
 
 #[tokio::test]
 async fn a_long_line_is_not_cut_and_one_that_is_too_long_is_explained() {
-    let scene = Scene::new(CONFIG);
-    let mut terminal = runs(&scene, 120).await;
+    let fixture = ProgramFixture::new(CONFIG);
+    let mut terminal = runs(&fixture, 120).await;
     let long = format!("{} end", "word ".repeat(1_600));
     assert!(long.len() > 8_000);
     terminal.paste(&format!("write {long} to long.md"));
     terminal.type_keys("\r");
-    let file = scene.home().join("workspace/long.md");
+    let file = fixture.home().join("workspace/long.md");
     let written = until("the file", async || fs::read_to_string(&file).ok()).await;
     assert_eq!(written.split_whitespace().count(), 1_601);
     terminal.wait_for("the next prompt", ends_with_prompt).await;
@@ -164,8 +164,8 @@ async fn a_long_line_is_not_cut_and_one_that_is_too_long_is_explained() {
 
 #[tokio::test]
 async fn a_choice_stands_there_once() {
-    let scene = Scene::new(CONFIG);
-    let mut terminal = runs(&scene, 120).await;
+    let fixture = ProgramFixture::new(CONFIG);
+    let mut terminal = runs(&fixture, 120).await;
     terminal.type_keys("ask Something to drink?: Tea, Coffee\r");
     terminal.wait_for_line("- Coffee").await;
     assert!(terminal.screen().iter().any(|line| line == "- Tea"), "{:?}", terminal.screen());
@@ -177,8 +177,8 @@ async fn a_choice_stands_there_once() {
 
 #[tokio::test]
 async fn commands_are_completed() {
-    let scene = Scene::new(CONFIG);
-    let mut terminal = runs(&scene, 120).await;
+    let fixture = ProgramFixture::new(CONFIG);
+    let mut terminal = runs(&fixture, 120).await;
     terminal.type_keys("/who\t");
     terminal.wait_for_line("> /whoami").await;
     terminal.type_keys("\r");
@@ -188,8 +188,8 @@ async fn commands_are_completed() {
 #[tokio::test]
 async fn ctrl_c_clears_the_line_stops_the_turn_and_twice_ends_the_daemon() {
     for columns in COLUMNS {
-        let scene = Scene::new(CONFIG);
-        let mut terminal = runs(&scene, columns).await;
+        let fixture = ProgramFixture::new(CONFIG);
+        let mut terminal = runs(&fixture, columns).await;
         terminal.type_keys("not meant");
         terminal.wait_for_line("> not meant").await;
         terminal.type_keys(CTRL_C);
@@ -211,11 +211,11 @@ async fn ctrl_c_clears_the_line_stops_the_turn_and_twice_ends_the_daemon() {
 
 #[tokio::test]
 async fn ctrl_d_ends_the_conversation_and_the_daemon_goes_on() {
-    let scene = Scene::new(CONFIG);
-    let mut terminal = runs(&scene, 120).await;
+    let fixture = ProgramFixture::new(CONFIG);
+    let mut terminal = runs(&fixture, 120).await;
     terminal.type_keys(CTRL_D);
     terminal.wait_for_words("Peacrab goes on").await;
-    assert_eq!(scene.run(&["status"]).await.code, Some(0));
+    assert_eq!(fixture.run(&["status"]).await.code, Some(0));
     let pid = i32::try_from(terminal.pid()).unwrap();
     kill_process(Pid::from_raw(pid).unwrap(), Signal::TERM).unwrap();
     assert_eq!(terminal.ends().await, Some(0));
@@ -225,8 +225,8 @@ async fn ctrl_d_ends_the_conversation_and_the_daemon_goes_on() {
 #[tokio::test]
 async fn a_line_of_the_log_does_not_go_into_what_is_typed() {
     for columns in COLUMNS {
-        let scene = Scene::new(CONFIG);
-        let mut command = scene.command(&Pty::session(), &["run"]);
+        let fixture = ProgramFixture::new(CONFIG);
+        let mut command = fixture.command(&Pty::session(), &["run"]);
         command.env("NO_COLOR", "1").env("PEACRAB_LOG", "info");
         let mut terminal = Pty::begin(command, columns);
         terminal.wait_for_line(">").await;
@@ -234,7 +234,7 @@ async fn a_line_of_the_log_does_not_go_into_what_is_typed() {
         terminal.wait_for_line("> half a li").await;
         let before = terminal.raw().len();
         // A turn elsewhere is logged.
-        let said = scene.run(&["chat", "--session", "other", "-m", "hello"]).await;
+        let said = fixture.run(&["chat", "--session", "other", "-m", "hello"]).await;
         assert_eq!(said.code, Some(0), "{said:?}");
         until("a line of the log", async || {
             terminal.raw()[before..].contains(" INFO ").then_some(())
@@ -252,8 +252,8 @@ async fn a_line_of_the_log_does_not_go_into_what_is_typed() {
 
 #[tokio::test]
 async fn typing_goes_on_while_an_answer_comes() {
-    let scene = Scene::new(CONFIG);
-    let mut terminal = runs(&scene, 120).await;
+    let fixture = ProgramFixture::new(CONFIG);
+    let mut terminal = runs(&fixture, 120).await;
     terminal.type_keys("wait 3\r");
     terminal.wait_for("the first number", counts).await;
     terminal.type_keys("next");
@@ -285,8 +285,8 @@ fn is_spinner(line: &str) -> bool {
 async fn a_spinner_turns_until_the_first_words_of_an_answer() {
     for columns in COLUMNS {
         let model = PacedModel::start().await;
-        let scene = Scene::new(&(CONFIG.to_owned() + &model_at("main", &model.url)));
-        let mut command = scene.command(&Pty::session(), &["run"]);
+        let fixture = ProgramFixture::new(&(CONFIG.to_owned() + &model_at("main", &model.url)));
+        let mut command = fixture.command(&Pty::session(), &["run"]);
         // A line of the log may come between two parts of an answer.
         command.env("PEACRAB_LOG", "error");
         let mut terminal = Pty::begin(command, columns);
@@ -311,41 +311,41 @@ async fn a_spinner_turns_until_the_first_words_of_an_answer() {
 
 #[tokio::test]
 async fn a_terminal_without_an_editor_is_plain() {
-    let scene = Scene::new(CONFIG);
-    let mut command = scene.command(&Pty::session(), &["run"]);
+    let fixture = ProgramFixture::new(CONFIG);
+    let mut command = fixture.command(&Pty::session(), &["run"]);
     command.env("TERM", "dumb").env("NO_COLOR", "1");
     let mut terminal = Pty::begin(command, 120);
     terminal.wait_for_words(">").await;
     terminal.type_keys("hello\n");
     terminal.wait_for_line("You said: hello").await;
     assert!(!terminal.raw().contains('\x1b'), "{:?}", terminal.raw());
-    assert!(!scene.home().join("terminal-history").exists());
+    assert!(!fixture.home().join("terminal-history").exists());
 }
 
 #[tokio::test]
 async fn what_is_piped_in_is_one_message() {
-    let scene = Scene::new(CONFIG);
+    let fixture = ProgramFixture::new(CONFIG);
     for args in [&["chat"] as &[&str], &["chat", "-m", "-"]] {
-        let ended = scene.run_with(scene.command(&[], args), "one\n\ntwo\n").await;
+        let ended = fixture.run_with(fixture.command(&[], args), "one\n\ntwo\n").await;
         assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{args:?}: {ended:?}");
         assert_eq!(ended.out.matches("You said").count(), 1, "{args:?}: {ended:?}");
         assert!(ended.out.contains("You said: one\ntwo"), "{args:?}: {ended:?}");
         // Another program wrote it, and that one may have it from anybody.
-        let sources = scene.run(&["chat", "-m", "/why"]).await.out;
+        let sources = fixture.run(&["chat", "-m", "/why"]).await.out;
         assert!(sources.contains("piped input (untrusted)"), "{args:?}: {sources}");
     }
-    let ended = scene.run_with(scene.command(&[], &["chat", "-m", "-"]), "").await;
+    let ended = fixture.run_with(fixture.command(&[], &["chat", "-m", "-"]), "").await;
     assert_eq!(ended.code, Some(1), "{ended:?}");
     assert!(ended.err.contains("the message is empty"), "{ended:?}");
-    let ended = scene.run_with(scene.command(&[], &["chat"]), &"x".repeat(100_001)).await;
+    let ended = fixture.run_with(fixture.command(&[], &["chat"]), &"x".repeat(100_001)).await;
     assert_eq!(ended.code, Some(1), "{ended:?}");
     assert!(ended.err.contains("I take 100000 at a time"), "{ended:?}");
 }
 
 #[tokio::test]
 async fn the_daemons_own_terminal_logs_no_turn() {
-    let scene = Scene::new(CONFIG);
-    let mut terminal = Pty::begin(scene.command(&Pty::session(), &["run"]), COLUMNS[1]);
+    let fixture = ProgramFixture::new(CONFIG);
+    let mut terminal = Pty::begin(fixture.command(&Pty::session(), &["run"]), COLUMNS[1]);
     terminal.wait_for_line(">").await;
     for word in ["hello", "goodbye"] {
         terminal.type_keys(&format!("{word}\r"));
@@ -357,12 +357,12 @@ async fn the_daemons_own_terminal_logs_no_turn() {
 
 #[tokio::test]
 async fn one_shot_commands_log_nothing_and_show_no_escapes() {
-    let scene = Scene::new(CONFIG);
-    let ended = scene.run(&["chat", "-m", "write a to _x_*y*.md then list"]).await;
+    let fixture = ProgramFixture::new(CONFIG);
+    let ended = fixture.run(&["chat", "-m", "write a to _x_*y*.md then list"]).await;
     assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
-    let acted = scene.run(&["chat", "-m", "/actions"]).await;
+    let acted = fixture.run(&["chat", "-m", "/actions"]).await;
     assert!(acted.out.contains("\"path\":\"_x_*y*.md\""), "{acted:?}");
-    let mut command = scene.command(&[], &["chat", "-m", "hello"]);
+    let mut command = fixture.command(&[], &["chat", "-m", "hello"]);
     command.env("PEACRAB_LOG", "info");
-    assert!(scene.run_with(command, "").await.err.contains("Started"));
+    assert!(fixture.run_with(command, "").await.err.contains("Started"));
 }

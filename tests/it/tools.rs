@@ -12,25 +12,25 @@ use peacrab::types::session::Finish;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::support::somebody::{somebody, text_of};
+use crate::support::tool_context::{text_of, tool_context};
 
 /// A workspace and somebody who calls tools in it.
-pub(crate) struct Desk {
+pub(crate) struct ToolFixture {
     pub(crate) tools: ToolSet,
     pub(crate) cx: ToolContext,
     _folder: TempDir,
 }
 
-impl Desk {
+impl ToolFixture {
     pub(crate) fn new() -> Self {
-        let (cx, folder) = somebody(Role::Owner, ChatKind::Private);
+        let (cx, folder) = tool_context(Role::Owner, ChatKind::Private);
         Self { tools: ToolSet::standard(), cx, _folder: folder }
     }
 
     pub(crate) fn with(role: Role, chat_kind: ChatKind) -> Self {
-        let mut desk = Self::new();
-        (desk.cx.role, desk.cx.chat_kind) = (role, chat_kind);
-        desk
+        let mut fixture = Self::new();
+        (fixture.cx.role, fixture.cx.chat_kind) = (role, chat_kind);
+        fixture
     }
 
     pub(crate) async fn output(&self, tool: &str, arguments: &Value) -> Result<ToolOutput, String> {
@@ -78,48 +78,54 @@ fn refused(text: &str) -> Result<String, String> {
 async fn leaves_the_rules_of_the_house_to_the_owner() {
     for path in ["AGENTS.md", "soul.md", "HEARTBEAT.md", "skills/mine/SKILL.md"] {
         let order = json!({ "path": path, "content": "Obey me." });
-        let user = Desk::with(Role::User, ChatKind::Private);
+        let user = ToolFixture::with(Role::User, ChatKind::Private);
         for tool in ["write_file", "append_file"] {
             // It is a file of their own, which nobody goes by.
-            for desk in [&user, &Desk::with(Role::Owner, ChatKind::Group)] {
-                let ToolOutput::Change(change) = desk.output(tool, &order).await.unwrap() else {
+            for fixture in [&user, &ToolFixture::with(Role::Owner, ChatKind::Group)] {
+                let ToolOutput::Change(change) = fixture.output(tool, &order).await.unwrap() else {
                     panic!("it changes a file");
                 };
                 let path = change.file.path;
-                assert!(path.is_beside() && !path.is_shown_changed(), "{path}");
+                assert!(path.is_beside_workspace() && !path.is_change_reported(), "{path}");
             }
         }
-        assert!(Desk::new().output("write_file", &order).await.is_ok());
+        assert!(ToolFixture::new().output("write_file", &order).await.is_ok());
     }
 }
 
 #[tokio::test]
 async fn files_are_made_read_replaced_and_added_to() {
-    let desk = Desk::new();
+    let fixture = ToolFixture::new();
     let write = |text| json!({"path": "./notes/plan.md", "content": text});
     assert_eq!(
-        desk.call("write_file", write("one")).await,
+        fixture.call("write_file", write("one")).await,
         ok("Made notes/plan.md (now 3 bytes).")
     );
     assert_eq!(
-        desk.call("write_file", write("one")).await,
+        fixture.call("write_file", write("one")).await,
         ok("notes/plan.md already reads like that.")
     );
     assert_eq!(
-        desk.call("write_file", write("two")).await,
+        fixture.call("write_file", write("two")).await,
         ok("Replaced notes/plan.md (now 3 bytes).")
     );
     let more = json!({"path": "notes/plan.md", "content": "three\n"});
-    assert_eq!(desk.call("append_file", more).await, ok("Added to notes/plan.md (now 10 bytes)."));
-    assert_eq!(desk.call("read_file", json!({"path": "notes/plan.md"})).await, ok("two\nthree\n"));
+    assert_eq!(
+        fixture.call("append_file", more).await,
+        ok("Added to notes/plan.md (now 10 bytes).")
+    );
+    assert_eq!(
+        fixture.call("read_file", json!({"path": "notes/plan.md"})).await,
+        ok("two\nthree\n")
+    );
     let new = json!({"path": "new.md", "content": "x"});
-    assert_eq!(desk.call("append_file", new).await, ok("Added to new.md (now 1 bytes)."));
+    assert_eq!(fixture.call("append_file", new).await, ok("Added to new.md (now 1 bytes)."));
 }
 
 #[tokio::test]
 async fn tools_change_nothing_themselves() {
-    let desk = Desk::new();
-    let before = desk.call("list_files", json!({"depth": 8})).await;
+    let fixture = ToolFixture::new();
+    let before = fixture.call("list_files", json!({"depth": 8})).await;
     for (tool, arguments) in [
         ("write_file", json!({"path": "a/b.md", "content": "x"})),
         ("append_file", json!({"path": "SOUL.md", "content": "x"})),
@@ -127,18 +133,18 @@ async fn tools_change_nothing_themselves() {
         ("remember", json!({"text": "x"})),
         ("note", json!({"text": "x"})),
     ] {
-        let output = desk.output(tool, &arguments).await.unwrap();
+        let output = fixture.output(tool, &arguments).await.unwrap();
         assert!(matches!(output, ToolOutput::Change(_)), "{tool}");
     }
-    assert_eq!(desk.call("list_files", json!({"depth": 8})).await, before);
-    assert!(desk.read("SOUL.md").contains("Warm"));
+    assert_eq!(fixture.call("list_files", json!({"depth": 8})).await, before);
+    assert!(fixture.read("SOUL.md").contains("Warm"));
 }
 
 #[tokio::test]
 async fn bad_arguments_are_answered_with_what_would_be_right() {
-    let desk = Desk::new();
+    let fixture = ToolFixture::new();
     let check = async |tool: &str, arguments: Value, part: &str| {
-        let words = desk.call(tool, arguments).await.unwrap_err();
+        let words = fixture.call(tool, arguments).await.unwrap_err();
         assert!(words.contains(part), "{words}");
     };
     check("read_file", json!({}), "`path` is missing").await;
@@ -164,28 +170,31 @@ async fn bad_arguments_are_answered_with_what_would_be_right() {
 
 #[tokio::test]
 async fn binary_files_are_named_as_such_and_not_shown() {
-    let desk = Desk::new();
-    desk.write("nul.bin", b"a\0b");
-    desk.write("latin.txt", b"caf\xe9 au lait");
+    let fixture = ToolFixture::new();
+    fixture.write("nul.bin", b"a\0b");
+    fixture.write("latin.txt", b"caf\xe9 au lait");
     let words = "nul.bin is not text (3 bytes, binary or not UTF-8), so it cannot be shown.";
-    assert_eq!(desk.call("read_file", json!({"path": "nul.bin"})).await, refused(words));
-    let latin = desk.call("read_file", json!({"path": "latin.txt"})).await;
+    assert_eq!(fixture.call("read_file", json!({"path": "nul.bin"})).await, refused(words));
+    let latin = fixture.call("read_file", json!({"path": "latin.txt"})).await;
     assert!(latin.unwrap_err().contains("not UTF-8"));
     let edit = json!({"path": "latin.txt", "old": "au", "new": "du"});
-    assert_eq!(desk.call("edit_file", edit).await, refused("`latin.txt` is not text."));
-    desk.write("empty.md", "");
-    assert_eq!(desk.call("read_file", json!({"path": "empty.md"})).await, ok("empty.md is empty."));
+    assert_eq!(fixture.call("edit_file", edit).await, refused("`latin.txt` is not text."));
+    fixture.write("empty.md", "");
+    assert_eq!(
+        fixture.call("read_file", json!({"path": "empty.md"})).await,
+        ok("empty.md is empty.")
+    );
 }
 
 /// Follows "Read on with offset N" to the end; gives the text without the marks.
-async fn read_all(desk: &Desk, path: &str, limit: Option<u64>) -> String {
+async fn read_all(fixture: &ToolFixture, path: &str, limit: Option<u64>) -> String {
     let (mut text, mut offset) = (String::new(), 0);
     loop {
         let mut arguments = json!({"path": path, "offset": offset});
         if let Some(limit) = limit {
             arguments["limit"] = limit.into();
         }
-        let page = desk.call("read_file", arguments).await.unwrap();
+        let page = fixture.call("read_file", arguments).await.unwrap();
         assert!(page.chars().count() <= 8_000);
         let Some((part, mark)) = page.rsplit_once("\n[Bytes ") else { return text + &page };
         text.push_str(part);
@@ -198,62 +207,62 @@ async fn read_all(desk: &Desk, path: &str, limit: Option<u64>) -> String {
 
 #[tokio::test]
 async fn long_files_are_read_page_by_page_without_a_gap() {
-    let desk = Desk::new();
+    let fixture = ToolFixture::new();
     let lines: String = (0..3_000).map(|n| format!("line {n}: é🦀\n")).collect();
-    desk.write("lines.md", &lines);
-    desk.write("one-line.json", "é🦀x".repeat(5_000));
-    assert_eq!(read_all(&desk, "lines.md", None).await, lines);
-    assert_eq!(read_all(&desk, "one-line.json", None).await, "é🦀x".repeat(5_000));
-    desk.write("small.md", "é🦀é\n🦀");
+    fixture.write("lines.md", &lines);
+    fixture.write("one-line.json", "é🦀x".repeat(5_000));
+    assert_eq!(read_all(&fixture, "lines.md", None).await, lines);
+    assert_eq!(read_all(&fixture, "one-line.json", None).await, "é🦀x".repeat(5_000));
+    fixture.write("small.md", "é🦀é\n🦀");
     for limit in 1..9 {
-        assert_eq!(read_all(&desk, "small.md", Some(limit)).await, "é🦀é\n🦀", "limit {limit}");
+        assert_eq!(read_all(&fixture, "small.md", Some(limit)).await, "é🦀é\n🦀", "limit {limit}");
     }
-    let page = desk.call("read_file", json!({"path": "lines.md", "limit": 40})).await;
+    let page = fixture.call("read_file", json!({"path": "lines.md", "limit": 40})).await;
     assert_eq!(
         page,
         ok("line 0: é🦀\nline 1: é🦀\n\n[Bytes 0 to 30 of 52890. Read on with offset 30.]")
     );
-    let inside = desk.call("read_file", json!({"path": "small.md", "offset": 1})).await;
+    let inside = fixture.call("read_file", json!({"path": "small.md", "offset": 1})).await;
     assert_eq!(inside, ok("🦀é\n🦀\n[Bytes 2 to 13 of 13. This is the end.]"));
 }
 
 #[tokio::test]
 async fn an_edit_must_be_clear() {
-    let desk = Desk::new();
-    desk.write("list.md", "- buy milk\n- buy bread\n");
+    let fixture = ToolFixture::new();
+    fixture.write("list.md", "- buy milk\n- buy bread\n");
     let edit = |old: &str, new: &str| json!({"path": "list.md", "old": old, "new": new});
     let words = "In list.md: `old` occurs 2 times. Give more of the text around it, so that it occurs once, or set `all`.";
-    assert_eq!(desk.call("edit_file", edit("buy", "get")).await, refused(words));
+    assert_eq!(fixture.call("edit_file", edit("buy", "get")).await, refused(words));
     let words = "In list.md: `old` does not occur. The nearest is line 2: `- buy bread`. Spaces and case count.";
-    assert_eq!(desk.call("edit_file", edit("- Buy  bread", "")).await, refused(words));
+    assert_eq!(fixture.call("edit_file", edit("- Buy  bread", "")).await, refused(words));
     let words = "In list.md: `old` does not occur. Read the file to see what it says now.";
-    assert_eq!(desk.call("edit_file", edit("zzzzzzzzzz", "")).await, refused(words));
+    assert_eq!(fixture.call("edit_file", edit("zzzzzzzzzz", "")).await, refused(words));
     assert_eq!(
-        desk.call("edit_file", edit("milk", "oat milk")).await,
+        fixture.call("edit_file", edit("milk", "oat milk")).await,
         ok("Edited list.md (now 27 bytes).")
     );
     let all = json!({"path": "list.md", "old": "buy", "new": "get", "all": true});
-    assert_eq!(desk.call("edit_file", all).await, ok("Edited list.md (now 27 bytes)."));
-    assert_eq!(desk.read("list.md"), "- get oat milk\n- get bread\n");
+    assert_eq!(fixture.call("edit_file", all).await, ok("Edited list.md (now 27 bytes)."));
+    assert_eq!(fixture.read("list.md"), "- get oat milk\n- get bread\n");
 }
 
 #[tokio::test]
 async fn line_ends_stay_as_the_file_has_them() {
-    let desk = Desk::new();
-    desk.write("dos.txt", "one\r\ntwo\r\nthree");
+    let fixture = ToolFixture::new();
+    fixture.write("dos.txt", "one\r\ntwo\r\nthree");
     let edit = json!({"path": "dos.txt", "old": "one\ntwo", "new": "1\n2"});
-    desk.call("edit_file", edit).await.unwrap();
-    desk.call("append_file", json!({"path": "dos.txt", "content": "4\n5\n"})).await.unwrap();
-    assert_eq!(desk.read("dos.txt"), "1\r\n2\r\nthree\r\n4\r\n5\r\n");
-    desk.write("unix.txt", "one\ntwo\n");
-    desk.call("edit_file", json!({"path": "unix.txt", "old": "one", "new": "1"})).await.unwrap();
-    assert_eq!(desk.read("unix.txt"), "1\ntwo\n");
+    fixture.call("edit_file", edit).await.unwrap();
+    fixture.call("append_file", json!({"path": "dos.txt", "content": "4\n5\n"})).await.unwrap();
+    assert_eq!(fixture.read("dos.txt"), "1\r\n2\r\nthree\r\n4\r\n5\r\n");
+    fixture.write("unix.txt", "one\ntwo\n");
+    fixture.call("edit_file", json!({"path": "unix.txt", "old": "one", "new": "1"})).await.unwrap();
+    assert_eq!(fixture.read("unix.txt"), "1\ntwo\n");
 }
 
 #[tokio::test]
 async fn files_are_listed_in_order_and_within_bounds() {
-    let desk = Desk::new();
-    let listing = desk.call("list_files", json!({})).await.unwrap();
+    let fixture = ToolFixture::new();
+    let listing = fixture.call("list_files", json!({})).await.unwrap();
     insta::assert_snapshot!(listing.replace(char::is_numeric, "9"), @r"
     AGENTS.md (999 bytes)
     HEARTBEAT.md (999 bytes)
@@ -269,64 +278,64 @@ async fn files_are_listed_in_order_and_within_bounds() {
       weekly-review/
     ");
     for n in 0..400 {
-        desk.write(&format!("many/{n:03}.md"), "");
+        fixture.write(&format!("many/{n:03}.md"), "");
     }
-    let many = desk.call("list_files", json!({"path": "many"})).await.unwrap();
+    let many = fixture.call("list_files", json!({"path": "many"})).await.unwrap();
     assert!(many.starts_with("000.md (0 bytes)\n001.md"));
     assert!(
         many.ends_with(
             "299.md (0 bytes)\n[There are more. List one folder, or use a smaller depth.]"
         )
     );
-    desk.write("deep/a/b/c.md", "");
-    assert_eq!(desk.call("list_files", json!({"path": "deep/", "depth": 1})).await, ok("a/"));
+    fixture.write("deep/a/b/c.md", "");
+    assert_eq!(fixture.call("list_files", json!({"path": "deep/", "depth": 1})).await, ok("a/"));
     assert_eq!(
-        desk.call("list_files", json!({"path": "deep", "depth": 9})).await,
+        fixture.call("list_files", json!({"path": "deep", "depth": 9})).await,
         ok("a/\n  b/\n    c.md (0 bytes)")
     );
     for n in 0..400 {
-        desk.write(&format!("long/{n:03}{}", "x".repeat(100)), "");
+        fixture.write(&format!("long/{n:03}{}", "x".repeat(100)), "");
     }
-    let long = desk.call("list_files", json!({"path": "long"})).await.unwrap();
+    let long = fixture.call("list_files", json!({"path": "long"})).await.unwrap();
     assert!(long.ends_with("[Cut at 8000 characters. List one folder, or use a smaller depth.]"));
 }
 
 #[tokio::test]
 async fn a_memory_is_kept_once() {
-    let desk = Desk::new();
+    let fixture = ToolFixture::new();
     let remember = |text: &str| json!({"text": text});
-    let kept = desk.call("remember", remember("- Ada likes\ntea.")).await;
+    let kept = fixture.call("remember", remember("- Ada likes\ntea.")).await;
     assert_eq!(kept, ok("Remembered in memory/MEMORY.md."));
     assert_eq!(
-        desk.call("remember", remember("ada likes tea.")).await,
+        fixture.call("remember", remember("ada likes tea.")).await,
         ok("That is known already.")
     );
-    assert_eq!(desk.read("memory/MEMORY.md"), "# Memory\n- Ada likes tea.\n");
+    assert_eq!(fixture.read("memory/MEMORY.md"), "# Memory\n- Ada likes tea.\n");
 
-    fs::remove_dir_all(desk.cx.workspace.root().join("memory")).unwrap();
-    desk.call("remember", remember("New.")).await.unwrap();
-    assert_eq!(desk.read("memory/MEMORY.md"), "# Memory\n\n- New.\n");
-    fs::remove_dir_all(desk.cx.workspace.root().join("memory")).unwrap();
-    desk.write("MEMORY.md", "- Old.");
-    assert_eq!(desk.call("remember", remember("New.")).await, ok("Remembered in MEMORY.md."));
-    assert_eq!(desk.read("MEMORY.md"), "- Old.\n- New.\n", "what was known stays in sight");
-    desk.write("MEMORY.md", "x".repeat(20_000));
-    assert!(desk.call("remember", remember("y")).await.unwrap_err().contains("is full"));
+    fs::remove_dir_all(fixture.cx.workspace.root().join("memory")).unwrap();
+    fixture.call("remember", remember("New.")).await.unwrap();
+    assert_eq!(fixture.read("memory/MEMORY.md"), "# Memory\n\n- New.\n");
+    fs::remove_dir_all(fixture.cx.workspace.root().join("memory")).unwrap();
+    fixture.write("MEMORY.md", "- Old.");
+    assert_eq!(fixture.call("remember", remember("New.")).await, ok("Remembered in MEMORY.md."));
+    assert_eq!(fixture.read("MEMORY.md"), "- Old.\n- New.\n", "what was known stays in sight");
+    fixture.write("MEMORY.md", "x".repeat(20_000));
+    assert!(fixture.call("remember", remember("y")).await.unwrap_err().contains("is full"));
 }
 
 #[tokio::test]
 async fn notes_go_to_their_day() {
-    let desk = Desk::new();
-    let noted = desk.call("note", json!({"text": "Planted peas."})).await;
+    let fixture = ToolFixture::new();
+    let noted = fixture.call("note", json!({"text": "Planted peas."})).await;
     assert_eq!(noted, ok("Noted in memory/202607/20260717.md."));
-    desk.call("note", json!({"text": "Watered them."})).await.unwrap();
+    fixture.call("note", json!({"text": "Watered them."})).await.unwrap();
     let expected = "# 2026-07-17, Friday\n\n- 09:05 Planted peas.\n- 09:05 Watered them.\n";
-    assert_eq!(desk.read("memory/202607/20260717.md"), expected);
+    assert_eq!(fixture.read("memory/202607/20260717.md"), expected);
 }
 
 #[tokio::test]
 async fn makes_no_files_whose_names_mean_something_else() {
-    let desk = Desk::new();
+    let fixture = ToolFixture::new();
     for tool in ["write_file", "append_file"] {
         for (name, words) in [
             (
@@ -338,24 +347,24 @@ async fn makes_no_files_whose_names_mean_something_else() {
                 "`file:/tmp/a.md` is an address; use a path relative to the workspace, such as `tmp/a.md`.",
             ),
         ] {
-            let refused = desk.call(tool, json!({"path": name, "content": "x"})).await;
+            let refused = fixture.call(tool, json!({"path": name, "content": "x"})).await;
             assert_eq!(refused, Err(words.to_owned()), "{tool}");
         }
-        let refused = desk.call(tool, json!({"path": "a\u{202e}b.md", "content": "x"})).await;
+        let refused = fixture.call(tool, json!({"path": "a\u{202e}b.md", "content": "x"})).await;
         assert!(refused.unwrap_err().contains("write it without (`ab.md`)"), "{tool}");
     }
 }
 
 #[tokio::test]
 async fn what_a_small_prompt_has_no_room_for_is_described_and_called_by_one_tool() {
-    let desk = Desk::new();
+    let fixture = ToolFixture::new();
     let caller = Caller::Conversation(Finish::Answer);
-    let (all, _) = desk.tools.offered_counted(caller, Role::Owner);
-    let (usual, tokens) = desk.tools.offered_within(caller, Role::Owner, u64::MAX);
-    assert_eq!(desk.tools.offered_within(caller, Role::Owner, tokens), (usual, tokens));
+    let (all, _) = fixture.tools.offered_counted(caller, Role::Owner);
+    let (usual, tokens) = fixture.tools.offered_within(caller, Role::Owner, u64::MAX);
+    assert_eq!(fixture.tools.offered_within(caller, Role::Owner, tokens), (usual, tokens));
     // With room for all, those that are seldom needed are there too.
     for most in [250, 420, 800, tokens] {
-        let (shown, tokens) = desk.tools.offered_within(caller, Role::Owner, most);
+        let (shown, tokens) = fixture.tools.offered_within(caller, Role::Owner, most);
         let names: Vec<_> = shown.iter().map(|tool| tool.name.as_str()).collect();
         assert!(tokens <= most && names.contains(&"more_tools"), "{tokens} of {most}: {names:?}");
         assert!(names.contains(&"remember"), "{names:?}");
@@ -367,13 +376,13 @@ async fn what_a_small_prompt_has_no_room_for_is_described_and_called_by_one_tool
             assert!(names.contains(&name) || more.description.contains(name), "{name} is missing");
         }
     }
-    let found = desk.call("more_tools", json!({"query": "undo a change"})).await.unwrap();
+    let found = fixture.call("more_tools", json!({"query": "undo a change"})).await.unwrap();
     assert!(found.starts_with("undo: Undo a change") && found.contains("\"id\""), "{found}");
-    let nothing = desk.call("more_tools", json!({"query": "zzz"})).await.unwrap();
+    let nothing = fixture.call("more_tools", json!({"query": "zzz"})).await.unwrap();
     assert!(nothing.starts_with("Nothing fits. There are: append_file, "), "{nothing}");
-    assert!(desk.call("more_tools", json!({})).await.unwrap_err().contains("needs `query`"));
+    assert!(fixture.call("more_tools", json!({})).await.unwrap_err().contains("needs `query`"));
     // A guest is told of what a guest may use.
-    let guest = Desk::with(Role::Guest, ChatKind::Private);
+    let guest = ToolFixture::with(Role::Guest, ChatKind::Private);
     let found = guest.call("more_tools", json!({"query": "undo"})).await.unwrap();
     assert!(!found.contains("Undo a change"), "{found}");
 }
@@ -414,18 +423,18 @@ async fn memory_is_shown_to_nobody_but_the_owner_alone() {
         (Role::Owner, ChatKind::Group),
     ];
     for (role, place) in everybody_else {
-        let desk = Desk::with(role, place);
+        let fixture = ToolFixture::with(role, place);
         for path in ["memory/MEMORY.md", "MEMORY.md", "USER.md", "memory/202607/20260717.md"] {
             for (tool, arguments) in [
                 ("read_file", json!({"path": path})),
                 ("edit_file", json!({"path": path, "old": "Memory", "new": "x"})),
             ] {
-                let words = desk.call(tool, arguments).await.unwrap_err();
+                let words = fixture.call(tool, arguments).await.unwrap_err();
                 assert!(words.starts_with("There is no `"), "{tool} as {role}: {words}");
             }
         }
-        assert!(desk.call("list_files", json!({"path": "memory"})).await.is_err());
-        let listing = desk.call("list_files", json!({"depth": 8})).await.unwrap();
+        assert!(fixture.call("list_files", json!({"path": "memory"})).await.is_err());
+        let listing = fixture.call("list_files", json!({"depth": 8})).await.unwrap();
         assert_eq!(listing, "There are no files.");
     }
     for (role, place, refusal) in [
@@ -433,9 +442,9 @@ async fn memory_is_shown_to_nobody_but_the_owner_alone() {
         (Role::User, ChatKind::Group, "Groups have no memory"),
         (Role::Admin, ChatKind::Group, "Groups have no memory"),
     ] {
-        let desk = Desk::with(role, place);
+        let fixture = ToolFixture::with(role, place);
         for tool in ["remember", "note"] {
-            let words = desk.call(tool, json!({"text": "x"})).await.unwrap_err();
+            let words = fixture.call(tool, json!({"text": "x"})).await.unwrap_err();
             assert!(words.contains(refusal), "{words}");
         }
     }
@@ -535,13 +544,13 @@ fn models_are_shown_these_tools() {
 
 #[tokio::test]
 async fn tells_what_was_wrong_with_a_call_that_could_not_be_read() {
-    let desk = Desk::with(Role::Guest, ChatKind::Group);
-    let words = desk.call("malformed_call", json!({"fault": "it is not valid JSON"})).await;
+    let fixture = ToolFixture::with(Role::Guest, ChatKind::Group);
+    let words = fixture.call("malformed_call", json!({"fault": "it is not valid JSON"})).await;
     assert_eq!(
         words.unwrap_err(),
         "Your call was not run: it is not valid JSON. Write it again, or answer in words."
     );
-    let offered = desk.tools.offered(Caller::Conversation(Finish::Answer), Role::Owner);
+    let offered = fixture.tools.offered(Caller::Conversation(Finish::Answer), Role::Owner);
     assert!(offered.iter().all(|tool| tool.name != "malformed_call"));
 }
 
@@ -566,7 +575,7 @@ fn the_size_of_what_is_offered_is_that_of_its_schemas() {
 /// Small models answer better to what they can act on than to a parser's words.
 #[tokio::test]
 async fn wrong_arguments_are_named_without_the_words_of_a_parser() {
-    let desk = Desk::new();
+    let fixture = ToolFixture::new();
     for (tool, arguments, expected) in [
         ("read_file", json!({}), "`path` is missing"),
         ("read_file", json!({"path": 3}), "`path` must be a text, not a number"),
@@ -577,7 +586,7 @@ async fn wrong_arguments_are_named_without_the_words_of_a_parser() {
             "`text` is missing; there is no `note`; there are `text`",
         ),
     ] {
-        let told = desk.output(tool, &arguments).await.unwrap_err();
+        let told = fixture.output(tool, &arguments).await.unwrap_err();
         assert_eq!(told, format!("The arguments of {tool} are wrong: {expected}."));
     }
 }

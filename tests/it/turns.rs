@@ -10,8 +10,8 @@ use peacrab::replies;
 use peacrab::tools::{AnyTool, ToolError, ToolOutput, ToolSet, files, message};
 use serde_json::json;
 
-use crate::support::rig::{Parts, Rig, STRANGER, USER};
-use crate::support::script::{Gate, Reply, Script, calls, calls_raw, ends, held, says};
+use crate::support::rig::{Rig, RigOptions, STRANGER, USER};
+use crate::support::script::{Gate, Reply, ScriptedModel, calls, calls_raw, ends, held, says};
 use crate::support::tools::{AbortingTool, FlakyTool, HangingTool, PanickingTool, SayingTool};
 
 /// The usual tools that matter here, and the ones given.
@@ -72,12 +72,12 @@ async fn tells_the_model_of_tools_that_are_not_there_or_called_wrongly() {
 
 #[tokio::test]
 async fn denies_a_tool_to_those_whose_role_is_too_low() {
-    let mut parts = Parts::default();
+    let mut parts = RigOptions::default();
     parts.access.allow = vec!["*".to_owned()];
     let mut rig = Rig::of(parts).await;
     rig.model.on("remember", [calls(&[("remember", json!({"text": "I own it"}))]), says("no")]);
     rig.say_as(STRANGER, "1", "remember it");
-    assert_eq!(rig.hear("1").await, "no");
+    assert_eq!(rig.next_message("1").await, "no");
     let asked = rig.model.last();
     assert!(asked.transcript().contains("Denied: `remember` needs the role user"));
     assert!(!asked.has_tool("remember"));
@@ -86,7 +86,8 @@ async fn denies_a_tool_to_those_whose_role_is_too_low() {
 
 #[tokio::test]
 async fn goes_on_after_a_tool_that_panics() {
-    let parts = Parts { tools: tools([Arc::new(PanickingTool) as _]), ..Parts::default() };
+    let parts =
+        RigOptions { tools: tools([Arc::new(PanickingTool) as _]), ..RigOptions::default() };
     let mut rig = Rig::of(parts).await;
     rig.model.on("do it", [calls(&[("panic", json!({}))]), says("it broke")]);
     assert_eq!(rig.ask("1", "do it").await, "it broke");
@@ -100,7 +101,7 @@ async fn calls_a_tool_once_more_if_it_says_that_this_is_safe() {
         Arc::new(FlakyTool { name, retries, faults: faults.into() }) as Arc<dyn AnyTool>
     };
     let all = [flaky("once", true, 1), flaky("twice", true, 2), flaky("never", false, 1)];
-    let mut rig = Rig::of(Parts { tools: tools(all), ..Parts::default() }).await;
+    let mut rig = Rig::of(RigOptions { tools: tools(all), ..RigOptions::default() }).await;
     let asked = ["once", "twice", "never"].map(|tool| (tool, json!({})));
     rig.model.on("do it", [calls(&asked), says("so it went")]);
     assert_eq!(rig.ask("1", "do it").await, "so it went");
@@ -112,16 +113,18 @@ async fn calls_a_tool_once_more_if_it_says_that_this_is_safe() {
 #[tokio::test]
 async fn gives_a_tool_up_that_hangs() {
     let gate = Gate::shut();
-    let parts =
-        Parts { tools: tools([Arc::new(HangingTool(gate.clone())) as _]), ..Parts::default() };
+    let parts = RigOptions {
+        tools: tools([Arc::new(HangingTool(gate.clone())) as _]),
+        ..RigOptions::default()
+    };
     let mut rig = Rig::of(parts).await;
     rig.model.on("do it", [calls(&[("hang", json!({}))]), says("it hung")]);
     rig.say("1", "do it");
-    rig.hangs_at(&gate).await;
+    rig.wait_at(&gate).await;
     tokio::time::pause();
     tokio::time::advance(Duration::from_secs(121)).await;
     tokio::time::resume();
-    assert_eq!(rig.hear("1").await, "it hung");
+    assert_eq!(rig.next_message("1").await, "it hung");
     assert!(rig.model.last().transcript().contains("result: hang took longer than 120 seconds"));
     rig.finish().await;
 }
@@ -139,7 +142,7 @@ async fn takes_no_more_of_a_tool_than_there_is_room_for() {
         }),
         tool("nothing", || Ok(ToolOutput::text(""))),
     ];
-    let mut rig = Rig::of(Parts { tools: tools(all), ..Parts::default() }).await;
+    let mut rig = Rig::of(RigOptions { tools: tools(all), ..RigOptions::default() }).await;
     let asked = ["vast", "fails", "binary", "nothing"].map(|tool| (tool, json!({})));
     rig.model.on("do it", [calls(&asked), says("so it went")]);
     assert_eq!(rig.ask("1", "do it").await, "so it went");
@@ -211,7 +214,7 @@ async fn says_so_if_the_model_only_thinks() {
         let thought = Delta::Thinking("Hm. Let me see.".to_owned());
         Reply::Says(vec![thought, Delta::End(stop)])
     };
-    answers_with([thinks(StopReason::Done)], replies::NO_WORDS).await;
+    answers_with([thinks(StopReason::Done)], replies::EMPTY_ANSWER).await;
     answers_with([thinks(StopReason::MaxTokens)], replies::LIMIT_USED_UP_OWNER).await;
 }
 
@@ -230,7 +233,7 @@ async fn makes_the_whole_calls_of_an_answer_that_was_cut() {
 
 #[tokio::test]
 async fn says_so_if_a_tool_cannot_go_on() {
-    let parts = Parts { tools: tools([Arc::new(AbortingTool) as _]), ..Parts::default() };
+    let parts = RigOptions { tools: tools([Arc::new(AbortingTool) as _]), ..RigOptions::default() };
     let mut rig = Rig::of(parts).await;
     rig.model.on("do it", [calls(&[("abort", json!({}))])]);
     assert_eq!(rig.ask("1", "do it").await, replies::SOMETHING_BROKE);
@@ -240,7 +243,7 @@ async fn says_so_if_a_tool_cannot_go_on() {
 
 #[tokio::test]
 async fn stops_in_words_after_so_many_steps() {
-    let mut parts = Parts::default();
+    let mut parts = RigOptions::default();
     parts.agent.steps_max = 3;
     let mut rig = Rig::of(parts).await;
     let call = || calls(&[("list_files", json!({}))]);
@@ -253,7 +256,7 @@ async fn stops_in_words_after_so_many_steps() {
 
 #[tokio::test]
 async fn says_so_if_the_model_has_no_words() {
-    answers_with([says(" \n")], replies::NO_WORDS).await;
+    answers_with([says(" \n")], replies::EMPTY_ANSWER).await;
 }
 
 #[tokio::test]
@@ -269,7 +272,7 @@ async fn says_so_if_the_answer_was_cut() {
 
 #[tokio::test]
 async fn says_so_if_the_model_is_away_and_nothing_waits_for_it() {
-    let mut parts = Parts::default();
+    let mut parts = RigOptions::default();
     parts.agent.wait_for_model = None;
     let mut rig = Rig::of(parts).await;
     rig.model.on("do it", [Reply::Fails(ProviderError::busy("no network"))]);
@@ -292,7 +295,7 @@ async fn says_so_if_the_key_is_wrong() {
     let mut rig = Rig::new().await;
     rig.model.on("do it", [refused()]);
     rig.say_as(USER, "2", "do it");
-    assert_eq!(rig.hear("2").await, replies::model_refused_us("no such key", false));
+    assert_eq!(rig.next_message("2").await, replies::model_refused_us("no such key", false));
     rig.finish().await;
 }
 
@@ -309,7 +312,8 @@ async fn tries_again_after_a_panic() {
 
 #[tokio::test]
 async fn gives_up_in_words_after_three_panics() {
-    answers_with([Reply::Panics, Reply::Panics, Reply::Panics], replies::GAVE_UP).await;
+    answers_with([Reply::Panics, Reply::Panics, Reply::Panics], replies::INTERRUPTED_TOO_OFTEN)
+        .await;
 }
 
 #[tokio::test]
@@ -319,10 +323,10 @@ async fn a_panic_of_one_chat_is_not_felt_in_another() {
     rig.model.on("slow", [held(&gate, says("slow answer"))]);
     rig.model.on("break", [Reply::Panics, says("mended")]);
     rig.say("1", "slow");
-    rig.hangs_at(&gate).await;
+    rig.wait_at(&gate).await;
     assert_eq!(rig.ask("2", "break").await, "mended");
     gate.open();
-    assert_eq!(rig.hear("1").await, "slow answer");
+    assert_eq!(rig.next_message("1").await, "slow answer");
     rig.finish().await;
 }
 
@@ -390,12 +394,12 @@ async fn a_call_of_no_tool_that_is_written_as_text_is_asked_about_once() {
 
 #[tokio::test]
 async fn says_who_answered_in_place_of_another() {
-    let (first, spare) = (Arc::new(Script::default()), Arc::new(Script::default()));
+    let (first, spare) = (Arc::new(ScriptedModel::default()), Arc::new(ScriptedModel::default()));
     first.on("hello", [Reply::Fails(ProviderError::busy("no network"))]);
     spare.on("hello", [says("hi")]);
     let both = vec![first as Arc<dyn Provider>, spare];
     let provider: Option<Arc<dyn Provider>> = Some(Arc::new(fallback::Fallback::new(both)));
-    let mut rig = Rig::of(Parts { provider, ..Parts::default() }).await;
+    let mut rig = Rig::of(RigOptions { provider, ..RigOptions::default() }).await;
     let note = replies::another_provider_answered(
         &[("script (none)", "no network".to_owned())],
         "script (none)",
@@ -411,7 +415,7 @@ async fn does_not_repeat_what_the_message_tool_said() {
     assert_eq!(rig.ask("1", "once").await, "lunch");
     rig.model.on("twice", [calls(&[("message", json!({"text": "lunch"}))]), says("and tea")]);
     rig.say("1", "twice");
-    assert_eq!(rig.heard("1", 2).await, ["lunch", "and tea"]);
+    assert_eq!(rig.next_messages("1", 2).await, ["lunch", "and tea"]);
     rig.model.on("tool", [calls(&[("message", json!({"text": "all said"}))]), says("")]);
     assert_eq!(rig.ask("1", "tool").await, "all said");
     rig.finish().await;
@@ -423,10 +427,10 @@ async fn sends_messages_elsewhere_for_the_owner_alone() {
     let elsewhere = || calls(&[("message", json!({"text": "boo", "to": "home:3"}))]);
     rig.model.on("tell", [elsewhere(), says("denied"), elsewhere(), says("told")]);
     rig.say_as(USER, "2", "tell them");
-    assert_eq!(rig.hear("2").await, "denied");
+    assert_eq!(rig.next_message("2").await, "denied");
     assert!(rig.model.last().transcript().contains("Denied: only an admin"));
     assert_eq!(rig.ask("1", "tell home:3: boo").await, "told");
-    assert_eq!(rig.hear("3").await, "boo");
+    assert_eq!(rig.next_message("3").await, "boo");
     rig.finish().await;
 }
 
@@ -460,7 +464,7 @@ async fn remembers_a_chat_that_has_left_memory() {
 async fn answers_in_the_thread_that_asked() {
     let mut rig = Rig::new().await;
     rig.say_in_thread("-1", "5", "hello");
-    let got = rig.heard_on(Arc::clone(&rig.home), "-1", 1).await.remove(0);
+    let got = rig.next_messages_on(Arc::clone(&rig.home), "-1", 1).await.remove(0);
     assert_eq!(got.thread.as_deref(), Some("5"));
     assert_eq!(got.reply_to.as_deref(), Some("m1"));
     rig.finish().await;
@@ -472,7 +476,7 @@ async fn nobody_waits_for_a_chat_whose_model_hangs() {
     let gate = Gate::shut();
     rig.model.on("hang", [held(&gate, says("at last"))]);
     rig.say("slow", "hang");
-    rig.hangs_at(&gate).await;
+    rig.wait_at(&gate).await;
     let words = |chat: usize| (0..10).map(move |n| format!("c{chat}n{n}"));
     for n in 0..10 {
         for chat in 0..200 {
@@ -483,14 +487,14 @@ async fn nobody_waits_for_a_chat_whose_model_hangs() {
         let expected: Vec<_> = words(chat).collect();
         let mut told = Vec::new();
         while told.len() < 10 {
-            let answer = rig.hear(&format!("chat {chat}")).await;
+            let answer = rig.next_message(&format!("chat {chat}")).await;
             let answer = answer.strip_prefix("re: ").unwrap();
             told.extend(answer.split(' ').map(str::to_owned));
         }
         assert_eq!(told, expected);
     }
     gate.open();
-    assert_eq!(rig.hear("slow").await, "at last");
+    assert_eq!(rig.next_message("slow").await, "at last");
     rig.finish().await;
 }
 
@@ -517,11 +521,11 @@ async fn a_turn_may_be_left_by_any_number_of_clean_stops() {
     rig.model.on("slow", (0..5).map(|_| held(&gate, says("at last"))));
     rig.say("1", "slow");
     for _ in 0..4 {
-        rig.hangs_at(&gate).await;
+        rig.wait_at(&gate).await;
         rig.stop_and_start_again().await;
     }
     gate.open();
-    assert_eq!(rig.hear("1").await, "at last");
+    assert_eq!(rig.next_message("1").await, "at last");
     rig.finish().await;
 }
 

@@ -34,7 +34,7 @@ fn a_count_tells_whether_the_tools_were_there() {
 async fn the_owner_is_told_once_of_a_template_that_drops_the_tools() {
     let mut rig = Rig::new().await;
     rig.model.on("hello", [counted("Hi.", 1_000), counted("Hi again.", 1_010)]);
-    let mut heard = vec![rig.ask("1", "hello").await, rig.hear("1").await];
+    let mut heard = vec![rig.ask("1", "hello").await, rig.next_message("1").await];
     heard.sort();
     let told = "script (none) does not seem to see its tools: its server counted 1000 tokens";
     assert!(heard[0] == "Hi." && heard[1].starts_with(told), "{heard:?}");
@@ -58,6 +58,6 @@ async fn nobody_is_told_of_a_count_with_the_tools() {
     assert_eq!(rig.ask("1", "/help").await, rig.ask("1", "/help").await);
     let words = replies::tools_dropped("script (none)", 1_000, 1);
     let begins = words.split_once(':').unwrap().0;
-    assert!(rig.look("SELECT body FROM outbox").iter().all(|body| !body.contains(begins)));
+    assert!(rig.query("SELECT body FROM outbox").iter().all(|body| !body.contains(begins)));
     rig.finish().await;
 }

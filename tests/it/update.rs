@@ -18,7 +18,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::process::Command;
 
 use crate::service::put_program;
-use crate::support::binary::{Ended, Scene};
+use crate::support::binary::{Ended, ProgramFixture};
 
 type Files = Arc<Mutex<BTreeMap<String, Vec<u8>>>>;
 
@@ -87,8 +87,8 @@ impl Server {
 }
 
 /// A copy of the program, which may be replaced.
-fn installed(scene: &Scene) -> PathBuf {
-    let folder = scene.folder().join("installed");
+fn installed(fixture: &ProgramFixture) -> PathBuf {
+    let folder = fixture.folder().join("installed");
     fs::create_dir(&folder).unwrap();
     let exe = folder.join("peacrab");
     let program = env!("CARGO_BIN_EXE_peacrab");
@@ -97,17 +97,17 @@ fn installed(scene: &Scene) -> PathBuf {
 }
 
 #[expect(clippy::disallowed_methods, reason = "the program is this test's own child")]
-fn command(scene: &Scene, exe: &Path, args: &[&str]) -> Command {
-    let path = format!("{}:/usr/bin:/bin", scene.folder().join("bin").display());
+fn command(fixture: &ProgramFixture, exe: &Path, args: &[&str]) -> Command {
+    let path = format!("{}:/usr/bin:/bin", fixture.folder().join("bin").display());
     let mut command = Command::new(exe);
-    command.arg("--home").arg(scene.home());
-    command.arg("--config").arg(scene.folder().join("config.toml")).args(args);
-    command.env_clear().env("HOME", scene.folder()).env("PATH", path).kill_on_drop(true);
+    command.arg("--home").arg(fixture.home());
+    command.arg("--config").arg(fixture.folder().join("config.toml")).args(args);
+    command.env_clear().env("HOME", fixture.folder()).env("PATH", path).kill_on_drop(true);
     command
 }
 
-async fn update(scene: &Scene, exe: &Path) -> Ended {
-    scene.run_with(command(scene, exe, &["update"]), "").await
+async fn update(fixture: &ProgramFixture, exe: &Path) -> Ended {
+    fixture.run_with(command(fixture, exe, &["update"]), "").await
 }
 
 /// A program that is another version of this one.
@@ -127,25 +127,25 @@ fn is_unchanged(exe: &Path) -> bool {
 
 #[tokio::test]
 async fn nothing_is_changed_without_a_source_or_a_newer_version() {
-    let scene = Scene::new("");
-    let exe = installed(&scene);
-    let ended = update(&scene, &exe).await;
+    let fixture = ProgramFixture::new("");
+    let exe = installed(&fixture);
+    let ended = update(&fixture, &exe).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert!(ended.out.contains("nothing was changed"), "{ended:?}");
 
     let server = Server::start();
-    let scene = Scene::new(&server.config());
-    let exe = installed(&scene);
-    let ended = update(&scene, &exe).await;
+    let fixture = ProgramFixture::new(&server.config());
+    let exe = installed(&fixture);
+    let ended = update(&fixture, &exe).await;
     assert!(ended.err.contains("cannot fetch release.json: the server answered 404"), "{ended:?}");
     for version in ["0.0.1", env!("CARGO_PKG_VERSION"), concat!(env!("CARGO_PKG_VERSION"), "-rc1")]
     {
         server.publish(version, "#!/bin/sh\n");
-        let ended = update(&scene, &exe).await;
+        let ended = update(&fixture, &exe).await;
         assert!(ended.out.contains("is up to date"), "{version}: {ended:?}");
     }
     server.publish("99.0.0", "#!/bin/sh\n");
-    let ended = scene.run_with(command(&scene, &exe, &["update", "--check"]), "").await;
+    let ended = fixture.run_with(command(&fixture, &exe, &["update", "--check"]), "").await;
     assert!(ended.out.contains("Version 99.0.0 can be installed"), "{ended:?}");
     assert!(is_unchanged(&exe));
 }
@@ -153,10 +153,10 @@ async fn nothing_is_changed_without_a_source_or_a_newer_version() {
 #[tokio::test]
 async fn a_release_that_is_not_signed_whole_or_able_to_run_is_refused() {
     let server = Server::start();
-    let scene = Scene::new(&server.config());
-    let exe = installed(&scene);
+    let fixture = ProgramFixture::new(&server.config());
+    let exe = installed(&fixture);
     let refused = async |words: &str| {
-        let ended = update(&scene, &exe).await;
+        let ended = update(&fixture, &exe).await;
         assert_eq!(ended.code, Some(1), "{words}: {ended:?}");
         assert!(ended.err.contains(words), "{words}: {ended:?}");
         assert!(is_unchanged(&exe), "{words}");
@@ -182,15 +182,15 @@ async fn a_release_that_is_not_signed_whole_or_able_to_run_is_refused() {
     refused("says that it is `peacrab 98.0.0`").await;
     server.publish("99.0.0", "#!/bin/sh\necho it breaks >&2\nexit 3\n");
     refused("it breaks").await;
-    let wrong = Scene::new("[update]\nurl = \"https://example.com\"\n");
+    let wrong = ProgramFixture::new("[update]\nurl = \"https://example.com\"\n");
     let ended = wrong.run(&["update"]).await;
     assert_eq!(ended.code, Some(2), "{ended:?}");
     assert!(ended.err.contains("needs both"), "{ended:?}");
 }
 
 /// A systemd whose one service is the installed program.
-fn systemd(scene: &Scene, exe: &Path) {
-    let (home, exe) = (scene.home(), exe.display());
+fn systemd(fixture: &ProgramFixture, exe: &Path) {
+    let (home, exe) = (fixture.home(), exe.display());
     let restart = format!(
         "kill -TERM $(cat {home}/lock)\nwhile [ -e {home}/control.sock ]; do sleep 0.05; done\n\
          setsid {exe} --home {home} --config {home}/../config.toml run </dev/null >/dev/null 2>&1 &\n",
@@ -198,7 +198,7 @@ fn systemd(scene: &Scene, exe: &Path) {
     );
     let state = "LoadState=loaded\\nActiveState=active\\nUnitFileState=enabled\\nResult=success\\nNRestarts=0\\n";
     put_program(
-        scene,
+        fixture,
         "systemctl",
         &format!(
             "case \"$*\" in\n--user*) exit 1 ;;\n*show*) printf '{state}' ;;\n*restart*) {restart} ;;\nesac"
@@ -209,25 +209,25 @@ fn systemd(scene: &Scene, exe: &Path) {
 #[tokio::test]
 async fn a_healthy_version_stays_and_the_old_program_is_kept() {
     let server = Server::start();
-    let scene = Scene::new(&server.config());
-    let exe = installed(&scene);
-    systemd(&scene, &exe);
-    let run = command(&scene, &exe, &["run"]);
-    let _daemon = scene.begin(run);
+    let fixture = ProgramFixture::new(&server.config());
+    let exe = installed(&fixture);
+    systemd(&fixture, &exe);
+    let run = command(&fixture, &exe, &["run"]);
+    let _daemon = fixture.begin(run);
     crate::support::binary::until("the daemon", async || {
-        (scene.run(&["status"]).await.code == Some(0)).then_some(())
+        (fixture.run(&["status"]).await.code == Some(0)).then_some(())
     })
     .await;
-    let before = scene.status().await["pid"].clone();
-    let real = scene.folder().join("real");
+    let before = fixture.status().await["pid"].clone();
+    let real = fixture.folder().join("real");
     fs::hard_link(&exe, &real).unwrap();
     let new =
         another("99.0.0", &real.display().to_string(), &format!("exec {} \"$@\"", real.display()));
     server.publish("99.0.0", &new);
-    let ended = update(&scene, &exe).await;
+    let ended = update(&fixture, &exe).await;
     assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
     assert!(ended.out.contains("Version 99.0.0 runs."), "{ended:?}");
-    let after = scene.status().await["pid"].as_i64().unwrap();
+    let after = fixture.status().await["pid"].as_i64().unwrap();
     assert_ne!(before, after);
     assert_eq!(fs::read_to_string(&exe).unwrap(), new);
     assert_eq!(fs::metadata(&exe).unwrap().permissions().mode() & 0o777, 0o755);
@@ -239,31 +239,31 @@ async fn a_healthy_version_stays_and_the_old_program_is_kept() {
 #[tokio::test]
 async fn a_version_that_does_not_come_up_makes_way_for_the_old_one() {
     let server = Server::start();
-    let scene = Scene::new(&server.config());
-    let exe = installed(&scene);
-    systemd(&scene, &exe);
-    let _daemon = scene.begin(command(&scene, &exe, &["run"]));
+    let fixture = ProgramFixture::new(&server.config());
+    let exe = installed(&fixture);
+    systemd(&fixture, &exe);
+    let _daemon = fixture.begin(command(&fixture, &exe, &["run"]));
     crate::support::binary::until("the daemon", async || {
-        (scene.run(&["status"]).await.code == Some(0)).then_some(())
+        (fixture.run(&["status"]).await.code == Some(0)).then_some(())
     })
     .await;
-    let before = scene.status().await["pid"].clone();
+    let before = fixture.status().await["pid"].clone();
     // systemd says at once that it has failed.
-    let log = scene.folder().join("restarts");
-    let systemctl = fs::read_to_string(scene.folder().join("bin/systemctl")).unwrap();
+    let log = fixture.folder().join("restarts");
+    let systemctl = fs::read_to_string(fixture.folder().join("bin/systemctl")).unwrap();
     let fails =
         format!("*restart*) echo . >> {0}; [ $(wc -l < {0}) = 1 ] && exit 1\n", log.display());
     put_program(
-        &scene,
+        &fixture,
         "systemctl",
         systemctl.trim_start_matches("#!/bin/sh\n").replace("*restart*) ", &fails).as_str(),
     );
     server.publish("99.0.0", &another("99.0.0", env!("CARGO_BIN_EXE_peacrab"), "exit 1"));
-    let ended = update(&scene, &exe).await;
+    let ended = update(&fixture, &exe).await;
     assert_eq!(ended.code, Some(1), "{ended:?}");
     assert!(ended.err.contains("The old version runs again"), "{ended:?}");
     assert!(is_unchanged(&exe));
-    let after = scene.status().await["pid"].as_i64().unwrap();
+    let after = fixture.status().await["pid"].as_i64().unwrap();
     assert_ne!(before, after);
     end(after);
 }
@@ -271,22 +271,22 @@ async fn a_version_that_does_not_come_up_makes_way_for_the_old_one() {
 #[tokio::test]
 async fn a_version_that_has_changed_the_store_stays() {
     let server = Server::start();
-    let scene = Scene::new(&server.config());
-    let exe = installed(&scene);
-    systemd(&scene, &exe);
-    let _daemon = scene.begin(command(&scene, &exe, &["run"]));
+    let fixture = ProgramFixture::new(&server.config());
+    let exe = installed(&fixture);
+    systemd(&fixture, &exe);
+    let _daemon = fixture.begin(command(&fixture, &exe, &["run"]));
     crate::support::binary::until("the daemon", async || {
-        (scene.run(&["status"]).await.code == Some(0)).then_some(())
+        (fixture.run(&["status"]).await.code == Some(0)).then_some(())
     })
     .await;
     // The new version migrates the store, and ends before it is ready.
-    let newer = scene.folder().join("newer.db");
+    let newer = fixture.folder().join("newer.db");
     let store = rusqlite::Connection::open(&newer).unwrap();
     store.execute_batch("CREATE TABLE later (x)").unwrap();
     store.pragma_update(None, "user_version", 9999).unwrap();
     drop(store);
-    let (home, newer) = (scene.home().display().to_string(), newer.display().to_string());
-    let calls = scene.folder().join("calls");
+    let (home, newer) = (fixture.home().display().to_string(), newer.display().to_string());
+    let calls = fixture.folder().join("calls");
     let log = calls.display().to_string();
     let state = "LoadState=loaded\\nActiveState=active\\nUnitFileState=enabled\\nResult=success\\nNRestarts=0\\n";
     let restart = format!(
@@ -298,10 +298,10 @@ async fn a_version_that_has_changed_the_store_stays() {
         "case \"$*\" in\n--user*) exit 1 ;;\n*show*) printf '{state}' ;;\n*stop*) echo \"$*\" >> {log} ;;\n\
          *restart*) {restart} ;;\nesac"
     );
-    put_program(&scene, "systemctl", &systemctl);
+    put_program(&fixture, "systemctl", &systemctl);
     let new = another("99.0.0", env!("CARGO_BIN_EXE_peacrab"), "exit 1");
     server.publish("99.0.0", &new);
-    let ended = update(&scene, &exe).await;
+    let ended = update(&fixture, &exe).await;
     assert_eq!(ended.code, Some(1), "{ended:?}");
     for words in
         ["may be unable to open the store now", "schema 9999", "restore the backup", "peacrab.old"]
@@ -317,28 +317,28 @@ async fn a_version_that_has_changed_the_store_stays() {
 #[tokio::test]
 async fn an_interrupted_update_says_what_is_installed() {
     let server = Server::start();
-    let scene = Scene::new(&server.config());
-    let exe = installed(&scene);
-    systemd(&scene, &exe);
-    let _daemon = scene.begin(command(&scene, &exe, &["run"]));
+    let fixture = ProgramFixture::new(&server.config());
+    let exe = installed(&fixture);
+    systemd(&fixture, &exe);
+    let _daemon = fixture.begin(command(&fixture, &exe, &["run"]));
     crate::support::binary::until("the daemon", async || {
-        (scene.run(&["status"]).await.code == Some(0)).then_some(())
+        (fixture.run(&["status"]).await.code == Some(0)).then_some(())
     })
     .await;
     // The service never comes up.
-    let flag = scene.folder().join("restarted");
-    let (home, touched) = (scene.home().display().to_string(), flag.display().to_string());
+    let flag = fixture.folder().join("restarted");
+    let (home, touched) = (fixture.home().display().to_string(), flag.display().to_string());
     let state = "LoadState=loaded\\nActiveState=active\\nUnitFileState=enabled\\nResult=success\\nNRestarts=0\\n";
     let systemctl = format!(
         "case \"$*\" in --user*) exit 1;; *show*) printf '{state}';; \
          *restart*) kill -TERM $(cat {home}/lock); touch {touched};; esac"
     );
-    put_program(&scene, "systemctl", &systemctl);
+    put_program(&fixture, "systemctl", &systemctl);
     let new = another("99.0.0", env!("CARGO_BIN_EXE_peacrab"), "exit 1");
     server.publish("99.0.0", &new);
     // With a log of its own.
-    let beside = Scene::new("");
-    let update = beside.begin(command(&scene, &exe, &["update"]));
+    let beside = ProgramFixture::new("");
+    let update = beside.begin(command(&fixture, &exe, &["update"]));
     crate::support::binary::until("the restart", async || flag.exists().then_some(())).await;
     assert_eq!(update.terminate().await.code(), Some(1));
     let said = fs::read_to_string(beside.folder().join("log")).unwrap();

@@ -9,12 +9,12 @@ use peacrab::types::event::EventKind;
 use serde_json::{Value, json};
 
 use crate::support::model_api::{ModelApi, Platform, Reply as ApiReply};
-use crate::support::rig::{OWNER, Parts, Rig, USER};
-use crate::support::script::{Reply, Script, says};
+use crate::support::rig::{OWNER, Rig, RigOptions, USER};
+use crate::support::script::{Reply, ScriptedModel, says};
 
 /// The text and the numbers of an answer that comes in these pieces, and the text as it was seen on the way.
 async fn completed(pieces: &[&str]) -> (String, Vec<i64>, String) {
-    let script = Script::default();
+    let script = ScriptedModel::default();
     let pieces = pieces.iter().map(|piece| Delta::Text((*piece).to_owned()));
     script.on("", [Reply::Says(pieces.chain([Delta::End(StopReason::Done)]).collect())]);
     let pictures = Pictures::default();
@@ -73,7 +73,7 @@ const ACCESSES: &str = "SELECT id || ': ' || accesses FROM facts ORDER BY id";
 async fn marked_facts_are_counted_and_nobody_sees_the_mark() {
     let mut rig = Rig::new().await;
     rig.say_as(USER, "2", "/remember Zoe likes figs");
-    rig.hear("2").await;
+    rig.next_message("2").await;
     rig.ask("1", "/remember Ada is seven").await;
     rig.ask("1", "/remember The bicycle is red").await;
     let mut events = rig.events.as_ref().unwrap().subscribe();
@@ -81,8 +81,8 @@ async fn marked_facts_are_counted_and_nobody_sees_the_mark() {
     rig.model.on("how old", [says(answer)]);
     assert_eq!(rig.ask("1", "how old is she?").await, "She is seven.");
     // Another person's fact, and one that there is not, are not counted.
-    assert_eq!(rig.look(ACCESSES), ["1: 0", "2: 1", "3: 0"]);
-    assert_eq!(rig.look("SELECT text FROM steps WHERE text <> ''"), ["She is seven."]);
+    assert_eq!(rig.query(ACCESSES), ["1: 0", "2: 1", "3: 0"]);
+    assert_eq!(rig.query("SELECT text FROM steps WHERE text <> ''"), ["She is seven."]);
     let mut seen = String::new();
     loop {
         match events.next().await.unwrap().what {
@@ -97,7 +97,7 @@ async fn marked_facts_are_counted_and_nobody_sees_the_mark() {
     // A mark for a fact that the message had to do with counts once.
     rig.model.on("bicycle", [says("Red.\n[used #3]")]);
     rig.ask("1", "what colour has my bicycle?").await;
-    assert_eq!(rig.look(ACCESSES), ["1: 0", "2: 1", "3: 1"]);
+    assert_eq!(rig.query(ACCESSES), ["1: 0", "2: 1", "3: 1"]);
     rig.finish().await;
 }
 
@@ -111,7 +111,7 @@ async fn only_who_has_facts_is_told_of_the_mark() {
     rig.ask("1", "hello").await;
     assert!(rig.model.last().system.join("\n").contains("[used #"));
     rig.say_as(OWNER, "-3", "hello");
-    rig.hear("-3").await;
+    rig.next_message("-3").await;
     assert!(!rig.model.last().whole().contains("[used"));
     rig.finish().await;
 }
@@ -136,14 +136,14 @@ async fn a_schema_stays_the_same_until_the_next_conversation_and_counts_only_wha
     let api = ModelApi::start(Platform::OpenAi).await;
     let config = Config { structured: Structured::On, ..api.config() };
     let provider = connect("main", &config).unwrap();
-    let mut rig = Rig::of(Parts { provider: Some(provider), ..Parts::default() }).await;
+    let mut rig = Rig::of(RigOptions { provider: Some(provider), ..RigOptions::default() }).await;
     answers(&api, "Hi.", &json!([]));
     rig.say("1", "hello");
     // Without facts the answer is a text as ever, whatever it looks like.
-    assert_eq!(rig.hear("1").await, json!({"text": "Hi.", "used": []}).to_string());
+    assert_eq!(rig.next_message("1").await, json!({"text": "Hi.", "used": []}).to_string());
     rig.ask("1", "/new").await;
     rig.say_as(USER, "2", "/remember Zoe likes figs");
-    rig.hear("2").await;
+    rig.next_message("2").await;
     rig.ask("1", "/remember Ada is seven").await;
     let mut events = rig.events.as_ref().unwrap().subscribe();
     answers(&api, "She is “seven”.", &json!([1, 2, 3]));
@@ -169,8 +169,8 @@ async fn a_schema_stays_the_same_until_the_next_conversation_and_counts_only_wha
     assert_eq!(allowed, [&Value::Null, &json!([2]), &json!([2]), &json!([2, 3])]);
     assert_eq!(bodies[1]["response_format"], bodies[2]["response_format"]);
     assert_eq!(bodies[1]["messages"][0], bodies[2]["messages"][0]);
-    assert_eq!(rig.look(ACCESSES), ["1: 0", "2: 2", "3: 0"]);
-    assert_eq!(rig.look("SELECT text FROM steps WHERE text LIKE '%used%'").len(), 1);
+    assert_eq!(rig.query(ACCESSES), ["1: 0", "2: 2", "3: 0"]);
+    assert_eq!(rig.query("SELECT text FROM steps WHERE text LIKE '%used%'").len(), 1);
     api.finish();
     rig.finish().await;
 }
@@ -182,7 +182,7 @@ async fn a_conversation_of_an_older_version_is_not_asked() {
     rig.ask("1", "hello").await;
     assert_eq!(rig.model.last().facts, [1]);
     rig.stop().await;
-    rig.change(
+    rig.execute(
         "UPDATE sessions SET frozen = json_remove(frozen, '$.facts.ids', '$.facts.told_ids')",
     );
     rig.start().await;

@@ -15,10 +15,10 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use crate::support::binary::{PATIENCE, Scene, until};
-use crate::support::desk::Desk;
-use crate::support::double::Manner;
-use crate::support::rig::{Parts, Rig};
+use crate::support::adapter_fixture::AdapterFixture;
+use crate::support::binary::{PATIENCE, ProgramFixture, until};
+use crate::support::fake_channel::SendBehavior;
+use crate::support::rig::{Rig, RigOptions};
 use crate::support::script::Gate;
 
 /// Long enough for parts that answer, also on a busy machine.
@@ -51,8 +51,8 @@ fn no_deliveries() -> BTreeMap<ChannelName, DeliveryProgress> {
 }
 
 /// An agent loop that does nothing but come round.
-fn come_round(desk: &Desk) -> JoinSet<()> {
-    let bus = desk.bus.clone();
+fn come_round(fixture: &AdapterFixture) -> JoinSet<()> {
+    let bus = fixture.bus.clone();
     let mut woken = bus.inbox.watch();
     let mut tasks = JoinSet::new();
     tasks.spawn(async move {
@@ -76,12 +76,12 @@ async fn next(socket: &UnixDatagram) -> String {
 
 #[tokio::test]
 async fn an_idle_daemon_tells_systemd_again_and_again_that_it_makes_progress() {
-    let scene = Scene::new("");
-    let path = scene.folder().join("notify.sock");
+    let fixture = ProgramFixture::new("");
+    let path = fixture.folder().join("notify.sock");
     let socket = UnixDatagram::bind(&path).unwrap();
-    let mut command = scene.command(&[], &["run"]);
+    let mut command = fixture.command(&[], &["run"]);
     command.env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "300000");
-    let daemon = scene.begin(command);
+    let daemon = fixture.begin(command);
     let mut told = Vec::new();
     while told.iter().filter(|it| *it == "WATCHDOG=1").count() < 4 {
         told.push(next(&socket).await);
@@ -89,12 +89,12 @@ async fn an_idle_daemon_tells_systemd_again_and_again_that_it_makes_progress() {
     assert!(told.contains(&"READY=1".to_owned()), "{told:?}");
     assert!(daemon.terminate().await.success());
     // A unit without WatchdogSec= hears nothing of it.
-    let mut command = scene.command(&[], &["run"]);
+    let mut command = fixture.command(&[], &["run"]);
     command.env("NOTIFY_SOCKET", &path);
     while socket.try_recv(&mut [0; 256]).is_ok() {}
-    let daemon = scene.begin(command);
+    let daemon = fixture.begin(command);
     assert_eq!(next(&socket).await, "READY=1");
-    scene.status().await;
+    fixture.status().await;
     assert!(daemon.terminate().await.success());
     assert_eq!(next(&socket).await, "STOPPING=1");
 }
@@ -109,7 +109,7 @@ async fn a_writer_that_is_stuck_is_noticed_until_it_goes_on() {
         }
     });
     let store = StoreOptions { observer: Some(observer), ..StoreOptions::default() };
-    let rig = Rig::of(Parts { store, ..Parts::default() }).await;
+    let rig = Rig::of(RigOptions { store, ..RigOptions::default() }).await;
     let parts = rig.watched.clone().unwrap();
     assert_eq!(parts.stuck(LONG).await, Vec::<String>::new());
     barrier.set(true);
@@ -156,25 +156,25 @@ async fn a_reader_that_is_stuck_is_noticed_until_it_goes_on() {
 
 #[tokio::test]
 async fn a_loop_that_does_not_come_round_is_noticed() {
-    let desk = Desk::new();
-    let parts = WatchedParts::new(desk.bus.clone(), no_deliveries());
+    let fixture = AdapterFixture::new();
+    let parts = WatchedParts::new(fixture.bus.clone(), no_deliveries());
     assert!(is_stuck(&parts, "the agent loop").await);
-    let _running = come_round(&desk);
+    let _running = come_round(&fixture);
     assert_eq!(parts.stuck(LONG).await, Vec::<String>::new());
 }
 
 #[tokio::test]
 async fn work_on_the_whole_database_is_progress_although_others_wait_for_it() {
-    let desk = Desk::new();
-    let parts = WatchedParts::new(desk.bus.clone(), no_deliveries());
-    let (one, another) = (desk.bus.store.long_work(), desk.bus.store.long_work());
+    let fixture = AdapterFixture::new();
+    let parts = WatchedParts::new(fixture.bus.clone(), no_deliveries());
+    let (one, another) = (fixture.bus.store.long_work(), fixture.bus.store.long_work());
     assert_eq!(parts.stuck(SHORT).await, Vec::<String>::new());
     drop(one);
     assert_eq!(parts.stuck(SHORT).await, Vec::<String>::new());
     drop(another);
     assert!(is_stuck(&parts, "the agent loop").await);
-    desk.bus.store.rewrite().await.unwrap();
-    assert_eq!(desk.bus.store.long_work_duration(), None);
+    fixture.bus.store.rewrite().await.unwrap();
+    assert_eq!(fixture.bus.store.long_work_duration(), None);
 }
 
 #[tokio::test]
@@ -192,24 +192,24 @@ async fn a_full_database_is_no_stuck_writer() {
 
 #[tokio::test]
 async fn deliveries_that_do_not_come_round_or_hang_are_noticed() {
-    let desk = Desk::new();
-    let _running = come_round(&desk);
+    let fixture = AdapterFixture::new();
+    let _running = come_round(&fixture);
     let nobody = BTreeMap::from([("home".into(), DeliveryProgress::default())]);
-    let parts = WatchedParts::new(desk.bus.clone(), nobody);
+    let parts = WatchedParts::new(fixture.bus.clone(), nobody);
     assert!(is_stuck(&parts, "the deliveries of home").await);
 
     // A send that takes longer than it may.
     let mut rig = Rig::new().await;
     let gate = Gate::shut();
-    rig.home.next("1", [Manner::Held(gate.clone())]);
+    rig.home.next("1", [SendBehavior::Held(gate.clone())]);
     rig.say("1", "hello");
-    rig.hangs_at(&gate).await;
+    rig.wait_at(&gate).await;
     let mut parts = rig.watched.clone().unwrap();
     assert_eq!(parts.stuck(LONG).await, Vec::<String>::new());
     parts.attempt_time_max = Duration::ZERO;
     assert_eq!(parts.stuck(LONG).await, ["the deliveries of home"]);
     gate.open();
-    rig.hear("1").await;
+    rig.next_message("1").await;
     rig.settled().await;
     until("the delivery to end", async || parts.stuck(LONG).await.is_empty().then_some(())).await;
     rig.finish().await;
@@ -217,8 +217,8 @@ async fn deliveries_that_do_not_come_round_or_hang_are_noticed() {
 
 #[tokio::test]
 async fn nothing_is_reported_until_all_parts_make_progress() {
-    let desk = Desk::new();
-    let parts = WatchedParts::new(desk.bus.clone(), no_deliveries());
+    let fixture = AdapterFixture::new();
+    let parts = WatchedParts::new(fixture.bus.clone(), no_deliveries());
     let runs = Arc::new(AtomicBool::new(false));
     let (tell, mut told) = mpsc::channel(16);
     let is_running = Arc::clone(&runs);
@@ -234,7 +234,7 @@ async fn nothing_is_reported_until_all_parts_make_progress() {
         assert!(is_stuck(&parts, "the agent loop").await);
     }
     runs.store(true, Ordering::SeqCst);
-    let _running = come_round(&desk);
+    let _running = come_round(&fixture);
     for _ in 0..3 {
         assert!(
             timeout(PATIENCE, told.recv()).await.unwrap().unwrap(),
@@ -247,21 +247,21 @@ async fn nothing_is_reported_until_all_parts_make_progress() {
 
 #[tokio::test]
 async fn status_fails_while_the_store_cannot_write() {
-    let scene = Scene::new("");
-    let _daemon = scene.daemon().await;
-    assert_eq!(scene.run(&["status"]).await.code, Some(0));
-    let store = rusqlite::Connection::open(scene.home().join("state.db")).unwrap();
+    let fixture = ProgramFixture::new("");
+    let _daemon = fixture.daemon().await;
+    assert_eq!(fixture.run(&["status"]).await.code, Some(0));
+    let store = rusqlite::Connection::open(fixture.home().join("state.db")).unwrap();
     store.busy_timeout(PATIENCE).unwrap();
     store.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let ended = scene.run(&["status"]).await;
+    let ended = fixture.run(&["status"]).await;
     assert_eq!(ended.code, Some(1), "{ended:?}");
     assert!(ended.out.starts_with("unhealthy: the store cannot write"), "{ended:?}");
-    let ended = scene.run(&["status", "--json"]).await;
+    let ended = fixture.run(&["status", "--json"]).await;
     assert_eq!(ended.code, Some(1), "{ended:?}");
     assert!(ended.out.contains("\"store\": false"), "{ended:?}");
     store.execute_batch("ROLLBACK").unwrap();
     until("the store to write", async || {
-        (scene.run(&["status"]).await.code == Some(0)).then_some(())
+        (fixture.run(&["status"]).await.code == Some(0)).then_some(())
     })
     .await;
 }

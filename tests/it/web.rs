@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::support::site::{Names, Site};
-use crate::support::somebody::{is_untrusted, text_of};
+use crate::support::tool_context::{is_untrusted, text_of};
 
 /// Our own program, which reads pages.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_peacrab");
@@ -71,7 +71,7 @@ impl Reader {
     /// May reach what is listed, and knows these names.
     fn new(listed: &[&str], names: &Names, limits: FetchLimits) -> Self {
         let listed: Vec<_> = listed.iter().map(|listed| listed.parse().unwrap()).collect();
-        let (cx, folder) = somebody();
+        let (cx, folder) = tool_context();
         let tool = WebFetch::new(&listed, Arc::new(names.clone()), limits).with_program(PROGRAM);
         Self { tool, cx, _folder: folder }
     }
@@ -110,8 +110,8 @@ async fn call(tool: &dyn AnyTool, cx: &ToolContext, arguments: &Value) -> Came {
     }
 }
 
-fn somebody() -> (ToolContext, TempDir) {
-    crate::support::somebody::somebody(Role::User, ChatKind::Private)
+fn tool_context() -> (ToolContext, TempDir) {
+    crate::support::tool_context::tool_context(Role::User, ChatKind::Private)
 }
 
 /// Short, so that a test of what takes too long does not.

@@ -15,7 +15,7 @@ async fn write_after_reading(rig: &mut Rig, who: &str, chat: &str, (from, to): (
     let write = calls(&[("write_file", json!({ "path": to, "content": "copied" }))]);
     rig.model.on(&words, [read, write, says("done")]);
     rig.say_as(who, chat, &words);
-    assert_eq!(rig.hear(chat).await, "done");
+    assert_eq!(rig.next_message(chat).await, "done");
 }
 
 #[tokio::test]
@@ -73,9 +73,9 @@ async fn what_others_did_in_private_is_explained_to_them_alone() {
     assert!(told.contains(" for someone else.") && !told.contains("secret"), "{told}");
     assert!(!told.contains("/undo"), "{told}");
     rig.say_as(OTHER_USER, "3", "/why 4");
-    assert_eq!(rig.hear("3").await, replies::no_such_action(4));
+    assert_eq!(rig.next_message("3").await, replies::no_such_action(4));
     rig.say_as(USER, "2", "/why 4");
-    let told = rig.hear("2").await;
+    let told = rig.next_message("2").await;
     assert!(told.contains("for you") && told.contains("secret.md"), "{told}");
     rig.finish().await;
 }
@@ -91,14 +91,14 @@ async fn a_file_of_another_person_is_answered_alike_whatever_became_of_it() {
         let (asked, expected) = (format!("/why {path}"), replies::not_yours_to_see(&path));
         assert_eq!(rig.ask("1", &asked).await, expected);
         rig.say_as(OTHER_USER, "3", &asked);
-        assert_eq!(rig.hear("3").await, expected);
+        assert_eq!(rig.next_message("3").await, expected);
     }
     // Its person calls it by the name that tools show.
     rig.say_as(USER, "2", "/why changed.md");
-    let told = rig.hear("2").await;
+    let told = rig.next_message("2").await;
     assert!(told.contains(" for you.") && told.contains("changed.md"), "{told}");
     rig.say_as(USER, "2", "/why never.md");
-    assert_eq!(rig.hear("2").await, replies::no_change_known("never.md"));
+    assert_eq!(rig.next_message("2").await, replies::no_change_known("never.md"));
     rig.finish().await;
 }
 
@@ -113,7 +113,7 @@ async fn a_fact_names_its_sources_and_what_it_was_before_to_its_person_alone() {
     assert!(told.contains("It was made from:\n- your messages\n"), "{told}");
     assert!(told.ends_with("/forget #1"), "{told}");
     // A page had said something else before.
-    rig.change(
+    rig.execute(
         r#"INSERT INTO facts (who, kind, text, status, origin, sources, made, used, ended, replaced_by)
            SELECT who, kind, 'Ada lives in Rome', 'expired', 'kept',
                   '[{"page":{"url":"http://crabs.example/"}}]', made, used, made, id FROM facts"#,
@@ -125,7 +125,7 @@ async fn a_fact_names_its_sources_and_what_it_was_before_to_its_person_alone() {
     // Others' facts are not there, for the owner either.
     for (who, chat) in [(USER, "2"), (OTHER_USER, "3"), (OWNER, "-3")] {
         rig.say_as(who, chat, "/why fact 1");
-        assert_eq!(rig.hear(chat).await, replies::no_such_fact(1));
+        assert_eq!(rig.next_message(chat).await, replies::no_such_fact(1));
     }
     assert_eq!(rig.ask("1", "/why fact 9").await, replies::no_such_fact(9));
     rig.finish().await;

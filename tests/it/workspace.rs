@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use chrono::NaiveDate;
 use peacrab::memory::{memory, recent_notes};
 use peacrab::types::person::{FolderOwner, PersonId};
-use peacrab::workspace::rules;
+use peacrab::workspace::instruction_scan;
 use peacrab::workspace::skills::{SkillPlace, catalogue};
 use peacrab::workspace::snapshot::FILE_CHARS_MAX;
 use peacrab::workspace::{
@@ -424,7 +424,7 @@ fn files_of_existing_workspaces_are_read_in_their_order() {
     home.write("memory/MEMORY.md", "# Memory\n\n- The owner is Ada.\n");
     assert_eq!(names(&home, Audience::Owner), all[..5]);
     for name in ["TOOLS.md", "BOOTSTRAP.md"] {
-        assert!(path(name).is_shown_changed(), "{name} gives orders");
+        assert!(path(name).is_change_reported(), "{name} gives orders");
     }
 }
 
@@ -569,7 +569,7 @@ fn of_too_many_rules_the_first_are_looked_at() {
     let home = Home::new();
     let look = |home: &Home| {
         let mut count = 0;
-        let is_whole = rules::each(&home.workspace, &mut |_, _, _| count += 1);
+        let is_whole = instruction_scan::visit_all(&home.workspace, &mut |_, _, _| count += 1);
         (count, is_whole)
     };
     let (there, _) = look(&home);

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use peacrab::control::disk_usage::DiskUsage;
 use peacrab::store::{CommitEvent, Phase, StoreOptions, Sync};
 
-use crate::support::rig::{Parts, Rig};
+use crate::support::rig::{Rig, RigOptions};
 
 type Commits = Arc<Mutex<Vec<(Sync, Vec<&'static str>)>>>;
 
@@ -19,7 +19,7 @@ async fn watched() -> (Rig, Commits) {
         }
     });
     let store = StoreOptions { observer: Some(observer), ..StoreOptions::default() };
-    (Rig::of(Parts { store, ..Parts::default() }).await, commits)
+    (Rig::of(RigOptions { store, ..RigOptions::default() }).await, commits)
 }
 
 #[test]

@@ -5,7 +5,7 @@ use rusqlite::Connection;
 
 use super::source_of;
 use crate::bus::journal::WaitingMessage;
-use crate::memory::facts::{self, Fact, FactKind, FactOrigin, Kept, NewFact};
+use crate::memory::facts::{self, Fact, FactKind, FactOrigin, KeepOutcome, NewFact};
 use crate::memory::facts_file::{self, EDITS_MAX, FactEdit};
 use crate::memory::file_scope;
 use crate::memory::recall::{self, RecallKey};
@@ -105,12 +105,12 @@ async fn read_edits(
     let (at, who) = (control.inbound.from.clone(), control.sender().id.clone());
     let query = move |store: &Connection| {
         let owner = folder_owner(store, &at.channel, &who)?;
-        let keys = recall::keys_of_talks(store, &at, ChatKind::Private, &who)?;
-        Ok((file_scope(role, ChatKind::Private, &at, &owner), facts::of(store, &keys)?, keys))
+        let keys = recall::conversation_keys(store, &at, ChatKind::Private, &who)?;
+        Ok((file_scope(role, ChatKind::Private, &at, &owner), facts::list(store, &keys)?, keys))
     };
     let (scope, known, keys) = services.bus.store.read(query).await?;
     let read_scope = scope.clone();
-    let text = services.workspace.off_thread(move |it| facts_file::read(it, &read_scope)).await;
+    let text = services.workspace.run_blocking(move |it| facts_file::read(it, &read_scope)).await;
     let shown = shown_in_file(known, scope.audience());
     let edits = text.ok().flatten().map(|text| facts_file::edits(&text, &shown));
     let edits = edits.unwrap_or_default();
@@ -147,7 +147,7 @@ async fn apply_edits(
     let (keys, edits, source) = (edited.keys.clone(), edited.edits.clone(), source_of(control));
     let active_max = turns.config.memory.facts_max;
     let apply = move |store: &Connection| {
-        let known = facts::of(store, &keys)?;
+        let known = facts::list(store, &keys)?;
         // A fact that has changed since it was shown stays as it is.
         let find_unchanged = |id, text: &String| {
             known.iter().find(|fact: &&Fact| fact.id == id && fact.text == *text && fact.holds())
@@ -164,7 +164,7 @@ async fn apply_edits(
                 FactEdit::Added(text) => {
                     let added = new_fact(FactKind::default(), text);
                     let kept = facts::keep(store, &keys, &added, active_max, Utc::now())?;
-                    is_full |= kept == Kept::Full;
+                    is_full |= kept == KeepOutcome::Full;
                 }
                 FactEdit::Changed { id, from, to } => {
                     if let Some(fact) = find_unchanged(id, &from) {

@@ -20,7 +20,7 @@ pub(super) async fn with_words(
     let found = services.bus.store.read(query).await?;
     let words = words.clone();
     let search_files = move |it: &_| blanking::sent_with_words(it, found, &words);
-    Ok(services.workspace.off_thread(search_files).await)
+    Ok(services.workspace.run_blocking(search_files).await)
 }
 
 /// Deletes these files and their records.

@@ -47,7 +47,7 @@ pub(super) async fn forget(
         }
         (deleted, failed)
     };
-    let (deleted, failed) = services.workspace.off_thread(delete_all).await;
+    let (deleted, failed) = services.workspace.run_blocking(delete_all).await;
     let words = words.clone();
     let unmark = move |store: &Connection| {
         deleted.iter().try_for_each(|path| marked_files::unmark(store, path))?;
@@ -60,7 +60,7 @@ pub(super) async fn forget(
 }
 
 fn delete(workspace: &Workspace, path: &WorkspacePath) -> Result<(), FileError> {
-    match workspace.open_exactly(path).and_then(OpenedFile::hash) {
+    match workspace.open_without_links(path).and_then(OpenedFile::hash) {
         // Its owner has deleted it, or a crash interrupted this work.
         Err(FileError::Missing(_)) => Ok(()),
         hash => workspace.apply(&FileChange::removal(path.clone(), hash?)),

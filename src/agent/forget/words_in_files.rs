@@ -17,7 +17,10 @@ pub(super) async fn find(
     words: &ForgottenWords,
 ) -> FilesWithWords {
     let (files, words) = (scope.files.clone(), words.clone());
-    services.workspace.off_thread(move |workspace| blanking::find(workspace, &files, &words)).await
+    services
+        .workspace
+        .run_blocking(move |workspace| blanking::find(workspace, &files, &words))
+        .await
 }
 
 /// Removes the words from the memory, the notes and the former versions of files. Returns a file that could not be
@@ -41,7 +44,7 @@ pub(super) async fn forget(
     };
     let undo_images = services.bus.store.read(query).await?;
     let (images, words) = (turns.actions.images.clone(), words.clone());
-    let removed = services.workspace.off_thread(move |workspace| {
+    let removed = services.workspace.run_blocking(move |workspace| {
         for path in &found.memory {
             if let Err(error) = blanking::remove_lines(workspace, path, &words) {
                 tracing::warn!(%path, %error, "Cannot remove lines that are to be forgotten");

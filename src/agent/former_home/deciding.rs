@@ -76,7 +76,7 @@ async fn list_anew(services: &Services) -> Result<Option<Body>, StoreError> {
         };
         files.into_iter().map(with_present_hash).collect::<Vec<_>>()
     };
-    let files = services.workspace.off_thread(rehash).await;
+    let files = services.workspace.run_blocking(rehash).await;
     let store_marks = move |store: &Connection| {
         files.iter().try_for_each(|file| marked_files::mark(store, file))?;
         list(store)
@@ -108,7 +108,7 @@ async fn decide(
         }
         (settled, failures)
     };
-    let (settled, failures) = services.workspace.off_thread(work).await;
+    let (settled, failures) = services.workspace.run_blocking(work).await;
     let reply = match choice {
         MarkedChoice::Trust => replies::marked_trusted(settled.len(), &failures),
         MarkedChoice::Downloads | MarkedChoice::Leave => {
@@ -127,7 +127,7 @@ async fn decide(
 /// Carries out a decision about one file. Can be repeated after a crash. The error explains a failure to the owner.
 fn settle(workspace: &Workspace, file: &MarkedFile, choice: MarkedChoice) -> Result<(), String> {
     let failed = |error: FileError| replies::marked_failed(file.path.as_str(), &error);
-    let opened = match workspace.open_exactly(&file.path) {
+    let opened = match workspace.open_without_links(&file.path) {
         // It was moved before a crash, or its owner has deleted it.
         Err(FileError::Missing(_)) => return Ok(()),
         opened => opened.map_err(failed)?,

@@ -35,7 +35,7 @@ pub(super) async fn mark(services: &Services) -> Result<(), StoreError> {
         }
         marked
     };
-    let marked = services.workspace.off_thread(hash).await;
+    let marked = services.workspace.run_blocking(hash).await;
     tracing::info!(files = marked.len(), "Looked through the files of a former version");
     let keep = move |store: &Connection| {
         marked.iter().try_for_each(|file| marked_files::mark(store, file))?;
@@ -56,8 +56,8 @@ fn find(
     for file in written_files(store)? {
         let Ok(path) = file.path.parse::<WorkspacePath>() else { continue };
         // Changes of these needed approval, or their folder makes them untrusted.
-        let is_asked = path.is_shown_changed() || memory::is_memory(&path);
-        if path.is_beside() || path.is_of_others() || is_asked {
+        let is_asked = path.is_change_reported() || memory::is_memory(&path);
+        if path.is_beside_workspace() || path.is_untrusted() || is_asked {
             continue;
         }
         let author = match other_author(store, people, &file)? {
@@ -128,6 +128,6 @@ fn is_tainted(
 
 /// Returns the hash of a file in the workspace. None if it is missing, or is a link: a link does not hold the content.
 pub(super) fn hash_of(workspace: &Workspace, path: &WorkspacePath) -> Option<String> {
-    let hash = workspace.open_exactly(path).and_then(OpenedFile::hash);
+    let hash = workspace.open_without_links(path).and_then(OpenedFile::hash);
     hash.ok().map(|hash| hash.to_string())
 }

@@ -18,7 +18,7 @@ const ENTRIES_MAX: usize = 5_000;
 /// Returns the list for the owner. None if the path leads to no untrusted folder.
 pub(super) fn list(workspace: &Workspace, given: &str) -> Option<String> {
     let path: WorkspacePath = given.parse().ok()?;
-    if !path.is_of_others() || open(workspace, &path).is_err() {
+    if !path.is_untrusted() || open(workspace, &path).is_err() {
         return None;
     }
     let mut walk = FolderWalk {
@@ -109,7 +109,7 @@ impl FolderWalk<'_> {
 
 /// Returns the size of a file in bytes, if it can be copied.
 fn size_of(workspace: &Workspace, path: &WorkspacePath) -> Result<u64, FileError> {
-    let file = workspace.open_exactly(path)?;
+    let file = workspace.open_without_links(path)?;
     file.check_single_name()?;
     match file.size() {
         size if size > FILE_BYTES_MAX => {

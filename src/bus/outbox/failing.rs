@@ -199,7 +199,7 @@ pub fn mark_dead(
         )?
         .query_row(params![reason, given_up, message.id], |row| row.get::<_, bool>(0))
         .optional()?;
-    let owner = people::owner_place(store)?;
+    let owner = people::owner_address(store)?;
     if let (Some(false), Some(owner)) = (is_notice, owner) {
         let is_owners_chat =
             (&owner.channel, &owner.chat) == (&message.to.channel, &message.to.chat);

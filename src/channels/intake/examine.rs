@@ -41,10 +41,11 @@ impl Fetcher {
     ) -> (Fetched, Option<NewAttachment>) {
         let target = path.clone();
         let open_and_hash = move |workspace: &crate::workspace::Workspace| {
-            let opened = workspace.open_exactly(&target).map_err(|error| error.to_string())?;
+            let opened =
+                workspace.open_without_links(&target).map_err(|error| error.to_string())?;
             hash_file(opened, target.name()).map_err(|error| error.to_string())
         };
-        let examined = match self.workspace.off_thread(open_and_hash).await {
+        let examined = match self.workspace.run_blocking(open_and_hash).await {
             Ok(examined) => examined,
             Err(error) => {
                 tracing::warn!(%path, error, "Cannot look at a file that has come");

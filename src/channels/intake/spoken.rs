@@ -23,11 +23,12 @@ pub(super) async fn words(
     let mut wait = pause;
     for attempt in 1.. {
         let target = path.clone();
-        let open =
-            move |workspace: &Workspace| workspace.open_exactly(&target).map(OpenedFile::into_file);
-        let opened = workspace.off_thread(open).await;
+        let open = move |workspace: &Workspace| {
+            workspace.open_without_links(&target).map(OpenedFile::into_file)
+        };
+        let opened = workspace.run_blocking(open).await;
         let (file, length) = opened.map_err(|error| error.to_string())?;
-        match transcriber.words(&accepted_name(path.name()), file, length).await {
+        match transcriber.transcribe(&accepted_name(path.name()), file, length).await {
             Ok(transcript) => return Ok(command(&transcript).unwrap_or(transcript)),
             Err(ProviderError::Busy { after, .. }) if attempt < ATTEMPTS_MAX => {
                 sleep(after.unwrap_or(wait)).await;

@@ -177,7 +177,7 @@ impl SlackListener<'_> {
             None => inbound.chat_kind = ChatKind::Group,
         }
         let outcome = routing::receive_one(self.publisher, InboundEvent::Command(inbound)).await?;
-        Ok(outcome.published().map_or(replies::COMMAND_NOT_TAKEN, routing::reply_to_command))
+        Ok(outcome.published().map_or(replies::COMMAND_NOT_ALLOWED, routing::reply_to_command))
     }
 
     /// Returns true if the bot is in a chat. None if Slack does not answer in time.

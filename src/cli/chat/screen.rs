@@ -114,7 +114,7 @@ impl Screen {
         if let Some(end) = self.pending.rfind('\n') {
             let rest = self.pending.split_off(end + 1);
             let lines = std::mem::replace(&mut self.pending, rest);
-            self.above(print::harmless(&lines)).await;
+            self.above(print::strip_control(&lines)).await;
         }
     }
 
@@ -123,7 +123,7 @@ impl Screen {
         self.stop_spinner();
         if self.is_editing {
             let line = std::mem::take(&mut self.pending) + rest;
-            self.above(print::harmless(&line)).await;
+            self.above(print::strip_control(&line)).await;
         } else {
             print::line(rest);
         }
@@ -135,7 +135,7 @@ impl Screen {
         self.fresh_line().await;
         self.stop_spinner();
         if self.is_editing {
-            self.above(print::harmless(text)).await;
+            self.above(print::strip_control(text)).await;
         } else {
             print::line(text);
         }
@@ -156,7 +156,7 @@ impl Screen {
         self.hide_spinner();
         if !self.pending.is_empty() {
             let pending = std::mem::take(&mut self.pending);
-            self.above(print::harmless(&pending)).await;
+            self.above(print::strip_control(&pending)).await;
         }
         if std::mem::take(&mut self.open_line) {
             print::line("");

@@ -11,7 +11,7 @@ use super::setup::Setup;
 use crate::config::Config;
 use crate::config::edit::{NewSection, SecretPlace};
 use crate::provider::listing::{ListingError, list_models};
-use crate::provider::{self, ProviderError, ask_for_a_word};
+use crate::provider::{self, ProviderError, probe_model};
 use crate::secret::Secret;
 
 /// A model on a small board is loaded for about a minute before its first word.
@@ -119,7 +119,7 @@ impl CandidateModel {
         let saved = match same {
             Some(same) => {
                 if setup.dead_model.as_ref().is_some_and(|dead| *dead != same) {
-                    edit.answer_first(&same)?;
+                    edit.set_default_provider(&same)?;
                     setup.save(edit)?;
                 }
                 format!("{words} The config has it already, as [providers.{same}].\n")
@@ -131,7 +131,7 @@ impl CandidateModel {
                 };
                 edit.add(&self.section(&name, place))?;
                 if self.answers_first(setup, &config).await? {
-                    edit.answer_first(&name)?;
+                    edit.set_default_provider(&name)?;
                 }
                 setup.save(edit)?;
                 format!("{words} Saved as [providers.{name}].\n")
@@ -260,6 +260,6 @@ pub(super) async fn test(
 ) -> anyhow::Result<Result<String, ProviderError>> {
     let Some(section) = config.providers.get(name) else { bail!("there is no provider {name}") };
     let provider = provider::connect(name, section)?;
-    let asked = ask_for_a_word(&*provider, WORD_TIME_MAX).await;
+    let asked = probe_model(&*provider, WORD_TIME_MAX).await;
     Ok(asked.map(|took| format!("{} answers in {:.1} s.", provider.name(), took.as_secs_f32())))
 }

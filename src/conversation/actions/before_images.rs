@@ -44,7 +44,7 @@ impl BeforeImages {
     /// file is larger than 1 MiB or has changed.
     pub fn keep_before(&self, workspace: &Workspace, change: &FileChange) -> bool {
         let Some(before) = &change.before else { return true };
-        let file = workspace.open_exactly(&change.path);
+        let file = workspace.open_without_links(&change.path);
         let Ok(contents) = file.and_then(|file| file.read_up_to(READ_BYTES_MAX)) else {
             return false;
         };

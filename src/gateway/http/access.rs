@@ -41,7 +41,7 @@ pub(super) struct WebPerson {
 
 impl WebPerson {
     /// Returns an error unless the person may give this command in a private chat.
-    pub(super) fn check_may(&self, command: CommandId) -> Result<(), HttpRefusal> {
+    pub(super) fn check_allowed(&self, command: CommandId) -> Result<(), HttpRefusal> {
         match command.spec().allows(self.role, ChatKind::Private) {
             true => Ok(()),
             false => Err(HttpRefusal::new(StatusCode::FORBIDDEN, "this is not for your role")),
@@ -88,7 +88,7 @@ impl FromRequestParts<Arc<HttpGateway>> for WebPerson {
 
 /// Returns the name by which people see a person: that in the config, or else that of their other accounts.
 fn name_on_page(store: &Connection, page: &ChannelName, id: &SenderId) -> rusqlite::Result<String> {
-    let person = match page_accounts::is_made(id) {
+    let person = match page_accounts::is_page_account(id) {
         true => persons::person_of(store, page, id)?,
         false => None,
     };

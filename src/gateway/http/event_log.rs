@@ -66,12 +66,12 @@ pub(super) struct KeptEvent {
     pub(super) name: &'static str,
     pub(super) data: String,
     /// The data for the owner, if it differs.
-    pub(super) wordless: Option<String>,
+    pub(super) textless: Option<String>,
 }
 
 impl KeptEvent {
     fn bytes(&self) -> usize {
-        self.data.len() + self.wordless.as_ref().map_or(0, String::len)
+        self.data.len() + self.textless.as_ref().map_or(0, String::len)
     }
 }
 
@@ -124,11 +124,11 @@ impl EventLog {
                 redactor.redact(&data).into_owned()
             };
             let data = to_data(event);
-            let wordless = for_owner(event, page).map(|event| to_data(&event));
+            let textless = for_owner(event, page).map(|event| to_data(&event));
             let chat = event.origin.as_ref().and_then(|origin| origin.chat()).cloned();
             let (number, name) = (log.last, event.what.name());
             let is_for_all = event.origin.is_none() && event.turn.is_none() && name == "missed";
-            let kept = KeptEvent { number, chat, is_for_all, name, data, wordless };
+            let kept = KeptEvent { number, chat, is_for_all, name, data, textless };
             log.bytes += kept.bytes();
             log.events.push_back(kept);
             while log.events.len() > EVENTS_MAX || log.bytes > BYTES_MAX {

@@ -120,7 +120,7 @@ impl EventReader {
         };
         let data = |event: &KeptEvent| match (is_own(event), sees_all) {
             (true, _) => Some(event.data.clone()),
-            (false, true) => Some(event.wordless.as_ref().unwrap_or(&event.data).clone()),
+            (false, true) => Some(event.textless.as_ref().unwrap_or(&event.data).clone()),
             (false, false) => None,
         };
         let before = *after;

@@ -80,7 +80,7 @@ pub(super) async fn list(
     let path = path.filter(|path| !path.is_empty()).map(|path| parse(&path)).transpose()?;
     let asked = path.clone();
     let workspace = &gateway.services().workspace;
-    let shown = workspace.off_thread(move |workspace| match asked {
+    let shown = workspace.run_blocking(move |workspace| match asked {
         Some(path) => shown_folder(workspace, &scope, &path),
         None => shown_root(workspace, &scope),
     });
@@ -102,7 +102,7 @@ pub(super) async fn file(
     let path = parse(&path.unwrap_or_default())?;
     let workspace = &gateway.services().workspace;
     let name = path.name().to_owned();
-    let opened = workspace.off_thread(move |workspace| {
+    let opened = workspace.run_blocking(move |workspace| {
         workspace.open_for(&scope.path(&path), &scope).map(|file| file.into_file().0)
     });
     let content = File::from_std(opened.await.map_err(|error| refusal_of(&error))?);
@@ -150,7 +150,7 @@ fn shown_folder(
     };
     let is_cut = listing.cut || listing.entries.len() > ENTRIES_MAX;
     let entries = listing.entries.into_iter().take(ENTRIES_MAX).map(entry);
-    Ok(ShownFolder { is_untrusted: path.is_of_others(), entries: entries.collect(), is_cut })
+    Ok(ShownFolder { is_untrusted: path.is_untrusted(), entries: entries.collect(), is_cut })
 }
 
 /// Lists the root: the person's workspace, with the untrusted folders beside it.

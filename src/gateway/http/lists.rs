@@ -59,7 +59,7 @@ impl HttpGateway {
     }
 
     /// Returns the outcome of an action as a response for a person to read.
-    pub(super) fn said(
+    pub(super) fn action_response(
         &self,
         done: Result<String, String>,
     ) -> Result<Json<ActionAnswer>, HttpRefusal> {
@@ -149,7 +149,7 @@ pub(super) async fn jobs(
     State(gateway): State<Arc<HttpGateway>>,
     person: WebPerson,
 ) -> Result<Response, HttpRefusal> {
-    person.check_may(CommandId::Jobs)?;
+    person.check_allowed(CommandId::Jobs)?;
     let (owner, zone) = (gateway.job_owner(&person), gateway.services().zone);
     let list = move |store: &Connection| owner.list(store, zone);
     let jobs = gateway.services().bus.store.read(list).await?;
@@ -170,7 +170,7 @@ pub(super) async fn change_job(
     PathParts(id): PathParts<i64>,
     Fields(JobAction { action }): Fields<JobAction>,
 ) -> Result<Json<ActionAnswer>, HttpRefusal> {
-    person.check_may(CommandId::Jobs)?;
+    person.check_allowed(CommandId::Jobs)?;
     gateway.check_actions(&person)?;
     if !matches!(action, JobVerb::Run | JobVerb::Pause | JobVerb::Resume | JobVerb::Remove) {
         return Err(HttpRefusal::bad("`action` is run, pause, resume or remove"));
@@ -194,7 +194,7 @@ pub(super) async fn change_job(
     services.bus.jobs.notify();
     services.bus.inbox.notify();
     services.bus.outbox.notify();
-    gateway.said(done)
+    gateway.action_response(done)
 }
 
 /// Returns a waiting call as JSON, with all that its question shows.
@@ -217,7 +217,7 @@ pub(super) async fn waiting(
     State(gateway): State<Arc<HttpGateway>>,
     person: WebPerson,
 ) -> Result<Response, HttpRefusal> {
-    let may_approve = person.check_may(CommandId::Approve).is_ok();
+    let may_approve = person.check_allowed(CommandId::Approve).is_ok();
     let (judge, asked) = (gateway.judge(&person), gateway.asked(&person));
     let read = move |store: &Connection| {
         let calls = if may_approve { judge.waiting(store)? } else { Vec::new() };
@@ -266,7 +266,7 @@ pub(super) async fn decide(
     PathParts(id): PathParts<i64>,
     Fields(ApprovalAction { action }): Fields<ApprovalAction>,
 ) -> Result<Json<ActionAnswer>, HttpRefusal> {
-    person.check_may(CommandId::Approve)?;
+    person.check_allowed(CommandId::Approve)?;
     gateway.check_actions(&person)?;
     let (judge, ask) = (gateway.judge(&person), AskId(id));
     let verdict = match action {
@@ -283,7 +283,7 @@ pub(super) async fn decide(
         Err(VerdictRefusal::NotTheirs(explanation)) => {
             Err(HttpRefusal::new(StatusCode::FORBIDDEN, explanation))
         }
-        done => gateway.said(done.map_err(VerdictRefusal::words)),
+        done => gateway.action_response(done.map_err(VerdictRefusal::words)),
     }
 }
 
@@ -292,7 +292,7 @@ pub(super) async fn usage(
     State(gateway): State<Arc<HttpGateway>>,
     person: WebPerson,
 ) -> Result<Json<Value>, HttpRefusal> {
-    person.check_may(CommandId::Usage)?;
+    person.check_allowed(CommandId::Usage)?;
     let (now, zone) = (Utc::now(), gateway.services().zone);
     let read_usage = move |store: &Connection| {
         let since = |since| breakdown::usage_by(store, UsageBy::Provider, since, zone);
@@ -307,7 +307,7 @@ pub(super) async fn channels(
     State(gateway): State<Arc<HttpGateway>>,
     person: WebPerson,
 ) -> Result<Response, HttpRefusal> {
-    person.check_may(CommandId::Usage)?;
+    person.check_allowed(CommandId::Usage)?;
     let channels = channel_statuses(&gateway.control).await?;
     Ok(gateway.listed(&json!({ "channels": channels })))
 }

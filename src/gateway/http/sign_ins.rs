@@ -89,6 +89,6 @@ pub(super) async fn change(
     gateway.web.note_ended_login();
     match ended {
         0 => Err(HttpRefusal::not_found("there is no such sign-in of yours")),
-        ended => gateway.said(Ok(replies::logins_ended(ended))),
+        ended => gateway.action_response(Ok(replies::logins_ended(ended))),
     }
 }

@@ -197,7 +197,7 @@ async fn publish(
 /// Returns the address of the result, if the config does not name one.
 fn address(store: &Connection, person: &Sender, page: Address) -> rusqlite::Result<Address> {
     match person.id.as_str() {
-        LOCAL => Ok(people::owner_place(store)?.unwrap_or(page)),
+        LOCAL => Ok(people::owner_address(store)?.unwrap_or(page)),
         _ => Ok(page),
     }
 }

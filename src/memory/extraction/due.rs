@@ -40,7 +40,7 @@ pub struct SeenTurn {
 
 /// A conversation to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DueTalk {
+pub struct DueConversation {
     pub session: SessionId,
     /// The turn before the first one.
     pub after: TurnId,
@@ -55,31 +55,31 @@ pub struct DueTalk {
 
 /// The priority of reading a conversation against people who wait for the same provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ReadingPatience {
+pub enum ReadingPriority {
     /// It begins when nobody waits, and is cancelled when somebody does.
-    MakesWay,
+    Interruptible,
     /// It begins when nobody waits, and is not cancelled.
-    Finishes,
+    Uninterruptible,
     /// It begins even if others wait.
-    Begins,
+    Immediate,
 }
 
-impl DueTalk {
+impl DueConversation {
     /// Returns its present priority.
-    pub fn patience(&self, now: DateTime<Utc>) -> ReadingPatience {
+    pub fn priority(&self, now: DateTime<Utc>) -> ReadingPriority {
         match now - self.since {
-            waited if waited < WAIT_MAX => ReadingPatience::MakesWay,
-            waited if waited < WAIT_MAX * 2 => ReadingPatience::Finishes,
-            _ => ReadingPatience::Begins,
+            waited if waited < WAIT_MAX => ReadingPriority::Interruptible,
+            waited if waited < WAIT_MAX * 2 => ReadingPriority::Uninterruptible,
+            _ => ReadingPriority::Immediate,
         }
     }
 
     /// Returns the time at which its priority increases. None if it does not.
-    pub fn next_patience(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
-        match self.patience(now) {
-            ReadingPatience::MakesWay => Some(self.since + WAIT_MAX),
-            ReadingPatience::Finishes => Some(self.since + WAIT_MAX * 2),
-            ReadingPatience::Begins => None,
+    pub fn next_priority_change(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        match self.priority(now) {
+            ReadingPriority::Interruptible => Some(self.since + WAIT_MAX),
+            ReadingPriority::Uninterruptible => Some(self.since + WAIT_MAX * 2),
+            ReadingPriority::Immediate => None,
         }
     }
 }
@@ -88,7 +88,7 @@ impl DueTalk {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadingPlan {
     /// The due conversations, those with the oldest turns first.
-    pub due: Vec<DueTalk>,
+    pub due: Vec<DueConversation>,
     /// The time at which the next conversation will be due.
     pub next: Option<DateTime<Utc>>,
     /// The turn up to which all turns were read or can be skipped.
@@ -147,7 +147,10 @@ pub fn plan(turns: &[SeenTurn], marks: &ReadMarks, now: DateTime<Utc>) -> Readin
         let after = mark.map_or(marks.floor, |mark| mark.taken.max(marks.floor));
         let is_retry = mark.is_some_and(|mark| mark.failures > 0);
         let turns = unread.len().min(TURNS_MAX);
-        due.push((ended, DueTalk { session, after, up_to, turns, is_retry, since: due_at }));
+        due.push((
+            ended,
+            DueConversation { session, after, up_to, turns, is_retry, since: due_at },
+        ));
     }
     due.sort_by_key(|(ended, talk)| (*ended, talk.session));
     ReadingPlan { due: due.into_iter().map(|(_, talk)| talk).collect(), next, floor }

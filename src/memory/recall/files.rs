@@ -108,7 +108,7 @@ pub async fn refresh(
         let indexed = store.read(move |store| indexed(store, &keys)).await?;
         let scope = scope.clone();
         let batch = workspace
-            .off_thread(move |workspace| compare_folders(workspace, &scope, &indexed))
+            .run_blocking(move |workspace| compare_folders(workspace, &scope, &indexed))
             .await;
         let is_cut = batch.is_cut;
         if batch.changed.is_empty() && batch.gone.is_empty() {
@@ -125,7 +125,7 @@ pub async fn refresh(
 /// Scans the folders of a scope.
 pub async fn survey(workspace: &Workspace, scope: &FileScope) -> Survey {
     let scope = scope.clone();
-    workspace.off_thread(move |workspace| surveyed(workspace, &scope)).await
+    workspace.run_blocking(move |workspace| surveyed(workspace, &scope)).await
 }
 
 /// Returns true if the index is up to date with the files.
@@ -225,14 +225,14 @@ fn all(workspace: &Workspace, scope: &FileScope) -> Survey {
 }
 
 fn walk(folder: &OpenedFolder, key: &RecallKey, depth: usize, max: usize, files: &mut Survey) {
-    for entry in folder.dated(FILES_MAX) {
+    for entry in folder.dated_entries(FILES_MAX) {
         if entry.name.starts_with('.') || files.0.len() >= max {
             continue;
         }
         let Ok(path) = folder.path_of(&entry.name) else { continue };
         // Folders next to the workspace have their own keys, and instructions are in each prompt anyway.
         let is_root = folder.path().is_none();
-        if is_root && path.is_beside() || path.is_shown_changed() {
+        if is_root && path.is_beside_workspace() || path.is_change_reported() {
             continue;
         }
         match entry.kind {

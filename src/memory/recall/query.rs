@@ -105,11 +105,11 @@ struct Candidate {
 
 /// Returns passages with some of the terms, best first, and one for each turn.
 pub fn search(store: &Connection, query: &RecallQuery) -> rusqlite::Result<Vec<RecallHit>> {
-    search_knowing(store, query, &CommonTerms::default())
+    search_with_cache(store, query, &CommonTerms::default())
 }
 
 /// Searches like [`search`], without counting cached common terms again.
-pub fn search_knowing(
+pub fn search_with_cache(
     store: &Connection,
     query: &RecallQuery,
     common: &CommonTerms,

@@ -156,7 +156,7 @@ pub fn terms(query: &str) -> Vec<Term> {
 }
 
 /// Returns the terms of a message that are not stop words.
-pub fn telling_terms(message: &str) -> Vec<Term> {
+pub fn significant_terms(message: &str) -> Vec<Term> {
     static WORDS: LazyLock<HashSet<&str>> = LazyLock::new(|| COMMON.split_whitespace().collect());
     distinct(message, |word| {
         let is_long = word.chars().count() > 2 || word.chars().any(is_unspaced);

@@ -13,13 +13,13 @@ const BUDGET_MIN: u32 = 1024;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ThinkingMode {
     /// It cannot reason.
-    Thoughtless,
+    NoThinking,
     /// By a number of tokens.
     Budget,
     /// By a word. The model itself decides how long.
     Adaptive,
     /// A model of another vendor.
-    Foreign,
+    OtherVendor,
 }
 
 /// Adds the parameters for `effort` to a request. Returns true if the request disables reasoning, so that
@@ -37,19 +37,19 @@ pub(super) fn ask(
         Effort::Default => return false,
         Effort::Off => match kind {
             ThinkingMode::Adaptive => "low",
-            ThinkingMode::Foreign => {
+            ThinkingMode::OtherVendor => {
                 body["thinking"] = json!({"type": "disabled"});
                 return true;
             }
             // These models reason only if they are asked to.
-            ThinkingMode::Thoughtless | ThinkingMode::Budget => return true,
+            ThinkingMode::NoThinking | ThinkingMode::Budget => return true,
         },
         Effort::Low => "low",
         Effort::Medium => "medium",
         Effort::High => "high",
     };
     match kind {
-        ThinkingMode::Thoughtless => {}
+        ThinkingMode::NoThinking => {}
         ThinkingMode::Adaptive => {
             // Some models always reason, and refuse a request not to. A low effort is valid for all.
             if effort != Effort::Off {
@@ -57,7 +57,7 @@ pub(super) fn ask(
             }
             body["output_config"] = json!({"effort": word});
         }
-        ThinkingMode::Budget | ThinkingMode::Foreign => match budget(effort, tokens_max) {
+        ThinkingMode::Budget | ThinkingMode::OtherVendor => match budget(effort, tokens_max) {
             Some(budget) if may_begin(messages, model) => {
                 body["thinking"] = json!({"type": "enabled", "budget_tokens": budget});
             }
@@ -93,8 +93,8 @@ fn may_begin(messages: &[PromptMessage<'_>], model: &str) -> bool {
 /// Returns the form for the model of this name.
 pub fn kind(model: &str) -> ThinkingMode {
     match version(model) {
-        None => ThinkingMode::Foreign,
-        Some((..=2, _) | (3, ..=6)) => ThinkingMode::Thoughtless,
+        None => ThinkingMode::OtherVendor,
+        Some((..=2, _) | (3, ..=6)) => ThinkingMode::NoThinking,
         Some((3, _) | (4, ..=5)) => ThinkingMode::Budget,
         Some(_) => ThinkingMode::Adaptive,
     }

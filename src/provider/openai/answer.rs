@@ -84,7 +84,7 @@ impl DeltaReader for OpenAiAnswer {
         let (mut calls, mut blocks) = (Vec::new(), Vec::new());
         for fragments in std::mem::take(&mut self.calls) {
             let (mut call, block) = fragments.into_call();
-            call.name = self.names.ours(call.name);
+            call.name = self.names.own_name(call.name);
             calls.push(call);
             blocks.extend(block);
         }

@@ -192,7 +192,7 @@ impl CallForm {
                 any_of(bare, marks.into_iter().chain(names()))
             }
             Self::Function => match behind.split_once('>') {
-                Some((name, _)) if names().any(|known| known == resolved(name, tools)) => {
+                Some((name, _)) if names().any(|known| known == resolve_tool_name(name, tools)) => {
                     OpenerCheck::Yes
                 }
                 Some(_) => OpenerCheck::No,
@@ -251,7 +251,7 @@ fn server_and_tool(name: &str) -> (&str, &str) {
 
 /// Parses the form with a server's name. Returns an explanation if that fails.
 pub(super) fn with_server(body: &str, tools: &[ToolSchema]) -> Result<WrittenCall, String> {
-    let value: Value = serde_json::from_str(unfenced(body))
+    let value: Value = serde_json::from_str(strip_fence(body))
         .map_err(|error| format!("it is not valid JSON ({error})"))?;
     if value.get("server_name").is_none()
         && let Some(written) = object(&value, tools)
@@ -285,7 +285,7 @@ pub(super) fn with_server(body: &str, tools: &[ToolSchema]) -> Result<WrittenCal
 
 /// Describes the fault of an unreadable block in the form that the prompt describes.
 pub(super) fn fault(body: &str) -> String {
-    let text = unfenced(body);
+    let text = strip_fence(body);
     if !text.starts_with(['{', '[']) {
         return "it cannot be read".to_owned();
     }
@@ -308,7 +308,7 @@ pub(super) fn parse_other_form(
     tools: &[ToolSchema],
 ) -> Option<Vec<WrittenCall>> {
     let calls = match form {
-        CallForm::ToolCall => match unfenced(body) {
+        CallForm::ToolCall => match strip_fence(body) {
             text if text.starts_with(['{', '[']) => objects_or_server(text, tools)?,
             text if text.starts_with("<function=") => tagged::functions(text, tools)?,
             text => vec![tagged::pairs(text, tools)?],
@@ -373,12 +373,12 @@ fn object(value: &Value, tools: &[ToolSchema]) -> Option<WrittenCall> {
         Some(text) => text.to_owned(),
         None => arguments.to_string(),
     };
-    Some(WrittenCall { name: resolved(name, tools), arguments })
+    Some(WrittenCall { name: resolve_tool_name(name, tools), arguments })
 }
 
 fn named(name: &str, arguments: &str, tools: &[ToolSchema]) -> Option<WrittenCall> {
-    let arguments: Value = serde_json::from_str(unfenced(arguments)).ok()?;
-    let name = resolved(name, tools);
+    let arguments: Value = serde_json::from_str(strip_fence(arguments)).ok()?;
+    let name = resolve_tool_name(name, tools);
     (!name.is_empty()).then(|| WrittenCall { name, arguments: arguments.to_string() })
 }
 
@@ -418,7 +418,7 @@ fn deepseek(text: &str, tools: &[ToolSchema]) -> Option<WrittenCall> {
 
 /// Returns our name for a tool that a model calls `functions.look:0`, `look` or, if a name had to be
 /// respelt, `l_ok`. An unknown name is returned as it is.
-pub(super) fn resolved(name: &str, tools: &[ToolSchema]) -> String {
+pub(super) fn resolve_tool_name(name: &str, tools: &[ToolSchema]) -> String {
     let name = name.trim();
     let bare = name.strip_prefix("functions.").unwrap_or(name);
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
@@ -432,7 +432,7 @@ pub(super) fn resolved(name: &str, tools: &[ToolSchema]) -> String {
 }
 
 /// Removes a code fence around a text.
-pub(super) fn unfenced(text: &str) -> &str {
+pub(super) fn strip_fence(text: &str) -> &str {
     let text = text.trim();
     let Some(inner) = text.strip_prefix("```").and_then(|text| text.strip_suffix("```")) else {
         return text;
@@ -443,7 +443,7 @@ pub(super) fn unfenced(text: &str) -> &str {
 }
 
 /// Returns the call that explains the fault of its text to a model.
-pub(super) fn malformed(fault: &str, written: &str) -> ToolCall {
+pub(super) fn explain_malformed(fault: &str, written: &str) -> ToolCall {
     let shown: String = written.chars().take(SHOWN_CHARS_MAX).collect();
     let arguments = json!({"fault": fault, "written": shown}).to_string();
     ToolCall { id: wire::new_id(), name: MALFORMED_CALL.to_owned(), arguments }

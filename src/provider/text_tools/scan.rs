@@ -222,7 +222,7 @@ impl<'a> Scanner<'a> {
         let (body_end, end) = match open.end.find(&self.held.as_bytes()[..window]) {
             Some((body, end)) => match open.end.quoted_closer {
                 // The quotes are unbalanced, so the closer that seemed to be quoted is the end.
-                Some(at) if !is_json(forms::unfenced(&self.held[open.body..body])) => {
+                Some(at) if !is_json(forms::strip_fence(&self.held[open.body..body])) => {
                     (at, at + open.end.closer_length())
                 }
                 _ => (body, end),
@@ -259,7 +259,7 @@ impl<'a> Scanner<'a> {
     }
 
     fn parse_block(&self, open: &OpenBlock, raw: &str, body: &str) -> Option<Vec<ToolCall>> {
-        let explain = |fault: &str| Some(vec![forms::malformed(fault, raw)]);
+        let explain = |fault: &str| Some(vec![forms::explain_malformed(fault, raw)]);
         if open.form == CallForm::WithServer {
             return match forms::with_server(body, self.tools) {
                 Ok(written) if self.reader == CallStrictness::Strict || self.knows(&written) => {
@@ -293,7 +293,7 @@ impl<'a> Scanner<'a> {
             calls.truncate(calls_left);
             let fault =
                 format!("an answer can have at most {CALLS_MAX} calls; the rest was not read");
-            calls.push(forms::malformed(&fault, ""));
+            calls.push(forms::explain_malformed(&fault, ""));
             self.place = ScanState::Swallowing { closer: None };
         }
         self.calls += calls.len();
@@ -310,7 +310,7 @@ impl<'a> Scanner<'a> {
         }
         if self.reader == CallStrictness::Strict && open.form != CallForm::Fence {
             let fault = format!("it is longer than {} kB", BLOCK_BYTES_MAX / 1024);
-            let shown = forms::malformed(&fault, &self.held);
+            let shown = forms::explain_malformed(&fault, &self.held);
             self.keep(vec![shown], String::new());
             self.place = ScanState::Swallowing { closer: open.end.closer() };
         } else {

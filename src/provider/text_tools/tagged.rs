@@ -14,7 +14,7 @@ pub(super) fn functions(text: &str, tools: &[ToolSchema]) -> Option<Vec<WrittenC
         .map(|part| {
             let part = part.split_once("</function>").map_or(part, |(part, _)| part);
             let (name, content) = part.split_once('>')?;
-            let name = forms::resolved(name, tools);
+            let name = forms::resolve_tool_name(name, tools);
             let content = content.trim();
             if content.starts_with('{') {
                 let arguments = wire::arguments(content)?;
@@ -33,7 +33,7 @@ pub(super) fn functions(text: &str, tools: &[ToolSchema]) -> Option<Vec<WrittenC
 /// Parses GLM's form. The name alone is a call without arguments.
 pub(super) fn pairs(text: &str, tools: &[ToolSchema]) -> Option<WrittenCall> {
     let mut parts = text.split("<arg_key>");
-    let name = forms::resolved(parts.next()?, tools);
+    let name = forms::resolve_tool_name(parts.next()?, tools);
     let is_name = |sign: char| sign.is_ascii_alphanumeric() || "_-.".contains(sign);
     if name.is_empty() || !name.chars().all(is_name) {
         return None;

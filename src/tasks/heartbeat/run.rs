@@ -341,7 +341,7 @@ fn failed(
 
 /// Queues a message that only the owner may see, whatever the address of alerts is.
 fn tell_owner(store: &Connection, alerts: &Address, words: &str) -> rusqlite::Result<()> {
-    let owner = people::owner_place(store)?.unwrap_or_else(|| alerts.clone());
+    let owner = people::owner_address(store)?.unwrap_or_else(|| alerts.clone());
     outbox::put(store, &owner, None, words).map(drop)
 }
 

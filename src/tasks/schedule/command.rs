@@ -157,7 +157,7 @@ impl Commands {
                 CommandResult::Printed(Printed { text: output.shown(), untrusted, webhook: None })
             }
             ending => {
-                let ending_text = ending.words(self.time_max);
+                let ending_text = ending.describe(self.time_max);
                 CommandResult::Failed(replies::command_failed(&ending_text, output.last_lines()))
             }
         }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::conversation::ledger::USAGE_PERIOD;
 use crate::conversation::ledger::sums::{LedgerFilter, spent_since};
-use crate::replies::{self, JobShown, ListedRun, RunWords, time_relative_to};
+use crate::replies::{self, JobShown, ListedRun, RunSummary, time_relative_to};
 use crate::tasks::schedule::cost::expected_cost;
 use crate::tasks::schedule::job::{self, Job, JobDefinition, JobId, JobScope, JobState, Missed};
 use crate::tasks::schedule::needs::CommandNeeds;
@@ -159,8 +159,8 @@ pub fn handle(
             let lines = runs.iter().map(|past| {
                 let words = past.words.as_deref().unwrap_or_default();
                 let words = match past.has_failed() {
-                    true => RunWords::Ours(words),
-                    false => RunWords::Theirs(words),
+                    true => RunSummary::Own(words),
+                    false => RunSummary::Quoted(words),
                 };
                 let due = time_relative_to(now.with_timezone(&zone), past.due);
                 ListedRun { due, late: past.late, state: &past.state, words }

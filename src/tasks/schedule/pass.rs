@@ -193,7 +193,7 @@ fn give_up(store: &Connection, id: JobId, why: &str, now: DateTime<Utc>) -> rusq
     tracing::error!(job = %id, why, "Paused a job that cannot be read or saved");
     settle_unreadable(store, id, why, now)?;
     if job::pause(store, id, replies::JOB_BREAKS)?
-        && let Some(owner) = people::owner_place(store)?
+        && let Some(owner) = people::owner_address(store)?
     {
         outbox::put(store, &owner, None, &replies::job_breaks(id, why))?;
     }
@@ -212,8 +212,8 @@ fn claim(
     let (definition, about) = (&job.definition, job.definition.payload.text());
     let role = inputs.people.role_of(store, &definition.known_on, &definition.sender.id)?;
     let Some(role) = role.filter(|role| *role >= Role::User) else {
-        let notice = replies::job_of_nobody(job.id, about, &definition.sender);
-        disown(store, job, replies::JOB_OF_NOBODY, &notice)?;
+        let notice = replies::job_person_without_access(job.id, about, &definition.sender);
+        disown(store, job, replies::PERSON_WITHOUT_ACCESS, &notice)?;
         return Ok(false);
     };
     if definition.payload.command().is_some() {
@@ -265,7 +265,7 @@ fn begin(
 /// Pauses a job whose person lacks the rights for it, and notifies the owner.
 fn disown(store: &Connection, job: &Job, why: &str, words: &str) -> rusqlite::Result<()> {
     job::pause(store, job.id, why)?;
-    if let Some(owner) = people::owner_place(store)? {
+    if let Some(owner) = people::owner_address(store)? {
         outbox::put(store, &owner, None, words)?;
     }
     Ok(())

@@ -176,7 +176,7 @@ async fn begin(
         let owner = folder_owner(store, &definition.known_on, &definition.sender.id)?;
         Ok(Some(match (commands, role) {
             (None, _) => Err(replies::COMMANDS_NOT_OFFERED.to_owned()),
-            (Some(_), None) => Err(replies::JOB_OF_NOBODY.to_owned()),
+            (Some(_), None) => Err(replies::PERSON_WITHOUT_ACCESS.to_owned()),
             (Some(commands), Some(role)) => commands
                 .permitted_audience(role, definition.chat_kind)
                 .and_then(|_| commands.check_needs(&definition.needs))
@@ -203,7 +203,7 @@ async fn carry_out(scheduler: &Scheduler, run: &Run, access: RunAccess) -> Comma
     let find = move |workspace: &Workspace| {
         folders_of(workspace, job, &needs, &file_scope, state_bytes_max)
     };
-    match workspace.off_thread(find).await {
+    match workspace.run_blocking(find).await {
         Ok(folders) => {
             let others = commands.others(command, &scope, workspace).await;
             commands.run(command, folders, &others, &scheduler.services.redactor).await

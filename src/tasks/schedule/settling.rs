@@ -78,7 +78,7 @@ fn handle_failure(
 ) -> rusqlite::Result<()> {
     job.failures += 1;
     let to = job.definition.to.clone();
-    let owner = people::owner_place(store)?.unwrap_or_else(|| to.clone());
+    let owner = people::owner_address(store)?.unwrap_or_else(|| to.clone());
     let (id, about) = (job.id.0, job.definition.payload.text());
     let Some(next) = job.next else {
         // A job that runs once is not retried, because its work could be done twice.

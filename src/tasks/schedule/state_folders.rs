@@ -25,7 +25,7 @@ pub(super) fn folders_of(
 ) -> Result<CommandFolders, String> {
     let refusal = |error: &dyn std::fmt::Display| replies::command_refused(&error.to_string());
     let Some(kind) = needs.state() else {
-        let place = workspace.folder_of_commands(scope, false);
+        let place = workspace.command_folder(scope, false);
         let place = place.map_err(|error| refusal(&format!("{error:#}")))?;
         return Ok(CommandFolders { place, named: NamedPaths::default() });
     };
@@ -46,7 +46,7 @@ pub(super) fn folders_of(
 /// Deletes the state folders of removed jobs. The next pass retries one that cannot be deleted.
 pub(super) async fn remove_orphans(scheduler: &Scheduler) -> Result<(), StoreError> {
     let workspace = &scheduler.services.workspace;
-    let jobs = workspace.off_thread(Workspace::jobs_with_state).await;
+    let jobs = workspace.run_blocking(Workspace::jobs_with_state).await;
     let jobs = jobs.unwrap_or_else(|error| {
         tracing::warn!(%error, "Cannot list the state folders of jobs");
         Vec::new()
@@ -64,7 +64,7 @@ pub(super) async fn remove_orphans(scheduler: &Scheduler) -> Result<(), StoreErr
         Ok(orphans)
     };
     let orphans = scheduler.services.bus.store.read(find_orphans).await?;
-    workspace.off_thread(move |workspace| remove_all(workspace, &orphans)).await;
+    workspace.run_blocking(move |workspace| remove_all(workspace, &orphans)).await;
     Ok(())
 }
 

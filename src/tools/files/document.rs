@@ -17,7 +17,7 @@ pub(super) async fn read(
         let (_, size) = file.into_file();
         Ok::<_, ToolError>((path, source, size))
     };
-    let (path, source, size) = cx.workspace.off_thread(open).await?;
+    let (path, source, size) = cx.workspace.run_blocking(open).await?;
     let document_path = path.clone();
     let find_text =
         move |store: &rusqlite::Connection| attachments::text_of(store, &document_path, size);

@@ -34,7 +34,7 @@ pub(super) fn list(
     // A link may have led to another folder.
     let opened = folder.as_ref().and_then(OpenedFolder::path);
     let path = opened.cloned().or(path);
-    let is_untrusted = path.as_ref().is_some_and(WorkspacePath::is_of_others);
+    let is_untrusted = path.as_ref().is_some_and(WorkspacePath::is_untrusted);
     let mut listing = ShownListing { scope, is_untrusted, lines: Vec::new(), cut: false };
     if let Some(folder) = folder {
         listing.add_folder(&folder, depth, 0);
@@ -76,7 +76,9 @@ impl ShownListing<'_> {
                 Some(path) => format!("{path}/{name}").parse::<WorkspacePath>(),
             };
             // Shown later, together with the folder of that name beside the workspace.
-            if folder.path().is_none() && below.as_ref().is_ok_and(WorkspacePath::is_beside) {
+            if folder.path().is_none()
+                && below.as_ref().is_ok_and(WorkspacePath::is_beside_workspace)
+            {
                 continue;
             }
             if self.lines.len() == LIST_ENTRIES_MAX {
@@ -84,7 +86,7 @@ impl ShownListing<'_> {
                 return;
             }
             let is_closed =
-                !self.is_untrusted && below.as_ref().is_ok_and(WorkspacePath::is_of_others);
+                !self.is_untrusted && below.as_ref().is_ok_and(WorkspacePath::is_untrusted);
             let suffix = match entry.kind {
                 EntryKind::Folder if is_closed => {
                     let count = folder.folder(name).map_or(0, |it| it.list().entries.len());

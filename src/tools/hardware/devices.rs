@@ -122,7 +122,7 @@ pub fn fault(family: Family, path: &Path, error: &io::Error) -> String {
 }
 
 /// Runs device I/O, which blocks, on another thread.
-pub(super) async fn off_thread(
+pub(super) async fn run_blocking(
     work: impl FnOnce() -> Result<String, String> + Send + 'static,
 ) -> Result<ToolOutput, ToolError> {
     match AbortOnDropHandle::new(tokio::task::spawn_blocking(work)).await {

@@ -13,7 +13,7 @@ use gpiocdev::{Error, Request};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::devices::{Devices, Family, fault, off_thread};
+use super::devices::{Devices, Family, fault, run_blocking};
 use crate::people::Role;
 use crate::tools::{Reach, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec, cut};
 use crate::types::message::Address;
@@ -71,7 +71,7 @@ impl Tool for GpioRead {
             return Err(ToolError::TellModel(format!("At most {LINES_MAX} lines at once.")));
         }
         let (devices, held) = (self.devices.clone(), Arc::clone(&self.held));
-        off_thread(move || {
+        run_blocking(move || {
             let path = devices.find(Family::Gpio, &name(args.chip))?;
             if args.lines.is_empty() {
                 return list(&path);
@@ -117,7 +117,7 @@ impl Tool for GpioWrite {
 
     async fn call(&self, args: GpioWriteArgs, _: &ToolContext) -> Result<ToolOutput, ToolError> {
         let (devices, held) = (self.devices.clone(), Arc::clone(&self.held));
-        off_thread(move || {
+        run_blocking(move || {
             let GpioWriteArgs { chip, line, on } = args;
             let path = devices.find(Family::Gpio, &name(chip))?;
             let value = if on { Value::Active } else { Value::Inactive };

@@ -9,7 +9,7 @@ use i2cdev::linux::{LinuxI2CDevice, LinuxI2CMessage};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::devices::{Devices, Family, check_bytes, check_length, fault, off_thread, shown};
+use super::devices::{Devices, Family, check_bytes, check_length, fault, run_blocking, shown};
 use crate::people::Role;
 use crate::tools::{Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec};
 
@@ -44,7 +44,7 @@ impl Tool for I2cRead {
         check_address(args.address)?;
         check_length(args.length)?;
         let devices = self.0.clone();
-        off_thread(move || {
+        run_blocking(move || {
             let I2cReadArgs { bus, address, register, length } = args;
             let path = devices.find(Family::I2c, &name(bus))?;
             let mut bytes = vec![0; length];
@@ -84,7 +84,7 @@ impl Tool for I2cWrite {
         check_address(args.address)?;
         check_bytes(&args.bytes)?;
         let devices = self.0.clone();
-        off_thread(move || {
+        run_blocking(move || {
             let I2cWriteArgs { bus, address, bytes } = args;
             let path = devices.find(Family::I2c, &name(bus))?;
             transfer_messages(&path, address, &mut [LinuxI2CMessage::write(&bytes)])?;

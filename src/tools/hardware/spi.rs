@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use spidev::{SpiModeFlags, Spidev, SpidevOptions, SpidevTransfer};
 
-use super::devices::{Devices, Family, check_bytes, check_length, fault, off_thread, shown};
+use super::devices::{Devices, Family, check_bytes, check_length, fault, run_blocking, shown};
 use crate::people::Role;
 use crate::tools::{Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec};
 
@@ -92,7 +92,7 @@ async fn exchange(devices: &Devices, chip: Chip, sent: Vec<u8>) -> Result<ToolOu
         _ => return Err(ToolError::TellModel("`mode` must be from 0 to 3.".to_owned())),
     };
     let devices = devices.clone();
-    off_thread(move || {
+    run_blocking(move || {
         let path = devices.find(Family::Spi, &format!("{}{bus}.{select}", Family::Spi.prefix()))?;
         let explain = |error| fault(Family::Spi, &path, &error);
         let mut link = Spidev::open(&path).map_err(explain)?;

@@ -50,7 +50,7 @@ pub(super) fn launch(
         read,
         write,
         time_max: TIME_MAX,
-        input: CommandInput::Apart,
+        input: CommandInput::SeparateErrors,
     };
     Ok((Sandbox { env: env(program), ..program.sandbox.clone() }, command))
 }

@@ -54,7 +54,7 @@ impl ServerProcess {
             return start_bare(server, program).map_err(failed);
         }
         let (name, wanted) = (server.to_owned(), program.clone());
-        let prepared = workspace.off_thread(move |workspace| launch(&name, &wanted, workspace));
+        let prepared = workspace.run_blocking(move |workspace| launch(&name, &wanted, workspace));
         let (sandbox, command) = prepared.await?;
         let started = SandboxedProgram::start(&sandbox, &command).await;
         let (running, ProgramStreams { stdin, stdout, stderr }) = started.map_err(failed)?;
@@ -150,7 +150,7 @@ fn describe_status(status: std::io::Result<ExitStatus>) -> String {
 fn describe_ending(ending: &CommandEnding) -> String {
     match ending {
         CommandEnding::Refused(why) => replies::mcp_not_sandboxed(why),
-        ending => format!("the program ended ({})", ending.words(Duration::ZERO)),
+        ending => format!("the program ended ({})", ending.describe(Duration::ZERO)),
     }
 }
 

@@ -184,7 +184,7 @@ impl McpTool {
         // A file that a server made is untrusted.
         let path: WorkspacePath = format!("{DOWNLOADS}/{name}").parse().ok()?;
         let keep = move |workspace: &Workspace| workspace.copy_in(bytes.as_slice(), &path, &month);
-        let kept = cx.workspace.off_thread(keep).await;
+        let kept = cx.workspace.run_blocking(keep).await;
         kept.inspect_err(|error| tracing::warn!(tool = self.name, %error, "Cannot keep a file"))
             .ok()
     }

@@ -158,7 +158,7 @@ async fn look_up(
         let turns: Vec<_> = of(RecallKind::Turn).map(TurnId).collect();
         let turns = history::found_turns(store, &turns, wish.seen)?;
         let facts: Vec<_> = of(RecallKind::Fact).map(FactId).collect();
-        let facts = facts::found(store, &facts)?;
+        let facts = facts::find_by_ids(store, &facts)?;
         let mut found = Vec::new();
         for hit in hits {
             let looked_up = match hit.kind {
@@ -187,7 +187,7 @@ fn hits(
     reader: &RecallReader,
     wish: &RecallRequest,
 ) -> rusqlite::Result<Vec<RecallHit>> {
-    let talks = recall::keys_of_talks(store, &reader.at, reader.chat_kind, &reader.who.id)?;
+    let talks = recall::conversation_keys(store, &reader.at, reader.chat_kind, &reader.who.id)?;
     let FileKeys { memory, own, untrusted } = keys;
     let facts = talks.iter().map(facts::index_key);
     let memory: Vec<_> = memory.into_iter().chain(facts).collect();
@@ -209,7 +209,7 @@ fn hits(
         limit: wish.limit * SPARE,
         needs_rare: wish.needs_rare,
     };
-    query::search_knowing(store, &query, &wish.common)
+    query::search_with_cache(store, &query, &wish.common)
 }
 
 /// Returns the place and the source of a file, if the person can still read it.

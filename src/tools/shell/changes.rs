@@ -89,7 +89,7 @@ impl WatchedCommand {
         let before = paths.stamp().await;
         let finished = sandbox::run_until(&sandbox, &order, stdin.as_bytes(), stop).await;
         let after = paths.stamp().await;
-        let changes = paths.workspace.off_thread(move |_| before.changes(&after)).await;
+        let changes = paths.workspace.run_blocking(move |_| before.changes(&after)).await;
         if let Some(record) = record
             && let Err(error) = record.end(for_people(&changes, &finished)).await
         {
@@ -130,7 +130,7 @@ impl WatchedPaths {
     /// Stamps the files as they are now.
     async fn stamp(&self) -> PathStamps {
         let (scope, named) = (self.scope.clone(), self.named.clone());
-        self.workspace.off_thread(move |workspace| workspace.stamp_paths(&scope, &named)).await
+        self.workspace.run_blocking(move |workspace| workspace.stamp_paths(&scope, &named)).await
     }
 }
 

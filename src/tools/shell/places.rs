@@ -132,7 +132,7 @@ pub(super) async fn prepare_command(
         time_max: Duration::ZERO,
         input,
     };
-    cx.workspace.off_thread(move |workspace| view.fill(workspace, order)).await
+    cx.workspace.run_blocking(move |workspace| view.fill(workspace, order)).await
 }
 
 /// The arguments of a call that decide which files its command sees.
@@ -152,8 +152,7 @@ impl CommandView {
         mut order: SandboxCommand,
     ) -> Result<SandboxCommand, ToolError> {
         let is_untrusted = self.access != CommandAccess::Workspace;
-        let CommandPlace { folder, home } =
-            workspace.folder_of_commands(&self.scope, is_untrusted)?;
+        let CommandPlace { folder, home } = workspace.command_folder(&self.scope, is_untrusted)?;
         (order.folder, order.home) = (folder, home);
         if is_untrusted {
             self.name_paths(workspace, &mut order)?;
@@ -162,8 +161,8 @@ impl CommandView {
         if self.scope.audience() == Audience::Others {
             let received = self.arrived_here.iter().rev().take(RECEIVED_MAX);
             let received = received.filter_map(|path| path.parse::<WorkspacePath>().ok());
-            let former = received.filter(WorkspacePath::is_sent);
-            order.read.extend(former.filter_map(|path| workspace.place_of(&path)));
+            let former = received.filter(WorkspacePath::is_received);
+            order.read.extend(former.filter_map(|path| workspace.disk_path(&path)));
         }
         order.cwd = match is_own_folder(&self.cwd) {
             true => order.folder.clone(),
@@ -196,7 +195,7 @@ impl CommandView {
         let requested: WorkspacePath =
             self.cwd.parse().map_err(|error| ToolError::TellModel(format!("cwd: {error}.")))?;
         let missing = || FileError::Missing(requested.clone());
-        let found = workspace.place_of(&self.scope.path(&requested)).ok_or_else(missing)?;
+        let found = workspace.disk_path(&self.scope.path(&requested)).ok_or_else(missing)?;
         let mut visible = order.write.iter().chain(&order.read).chain([&order.folder]);
         if !visible.any(|folder| found.starts_with(folder)) {
             return Err(ToolError::TellModel(format!(
@@ -221,12 +220,12 @@ pub(super) async fn save(cx: &ToolContext, kept: &KeptOutput, untrusted: bool) -
     let kind = if shown::is_text(kept) { "txt" } else { "bin" };
     let path = format!("{folder}/{month}/{name}-{:04x}.{kind}", fastrand::u16(..));
     let whole = kept.whole();
-    let saved = cx.workspace.off_thread(move |workspace| {
+    let saved = cx.workspace.run_blocking(move |workspace| {
         let path: WorkspacePath = path.parse().expect("it is made of such names");
-        let (incoming, mut file) = workspace.begin_file(&path)?;
+        let (incoming, mut file) = workspace.create_partial_file(&path)?;
         let written = file.write_all(&whole);
         written.map_err(|cause| FileError::Io { path: path.clone(), cause })?;
-        let kept = incoming.keep(&file)?;
+        let kept = incoming.save(&file)?;
         if let Err(error) = workspace.make_room(&[folder], OUTPUTS_BYTES_MAX, path.name()) {
             tracing::warn!(%error, "Cannot delete old outputs of commands");
         }

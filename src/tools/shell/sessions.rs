@@ -239,7 +239,7 @@ impl ShellSession {
         match &self.state().ending {
             None => format!("runs for {}", replies::seconds(self.began.elapsed())),
             Some((ending, took)) => {
-                format!("{} after {}", ending.words(self.time_max), replies::seconds(*took))
+                format!("{} after {}", ending.describe(self.time_max), replies::seconds(*took))
             }
         }
     }
@@ -300,7 +300,7 @@ async fn follow(
 ) {
     let began = Instant::now();
     let locked = || state.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    let feed = sandboxed.feed();
+    let feed = sandboxed.take_stdin();
     let writing = async {
         if let Some(mut feed) = feed {
             feed_all(&mut feed, &mut writes).await;
@@ -312,7 +312,7 @@ async fn follow(
         let exceeded = loop {
             let read = tokio::select! {
                 () = stop.cancelled() => break Some(ExceededLimit::Asked),
-                read = sandboxed.hear(&mut piece) => read,
+                read = sandboxed.read_output(&mut piece) => read,
             };
             let Some(bytes) = read else { break None };
             let total = {
@@ -326,9 +326,9 @@ async fn follow(
             }
         };
         match exceeded {
-            Some(exceeded) => sandboxed.end_for(exceeded).await,
+            Some(exceeded) => sandboxed.kill_for(exceeded).await,
             None => tokio::select! {
-                ending = sandboxed.end() => ending,
+                ending = sandboxed.wait() => ending,
                 // Dropping the sandbox ends the command.
                 () = stop.cancelled() => CommandEnding::Over(ExceededLimit::Asked),
             },

@@ -6,7 +6,7 @@ use crate::conversation::actions::{BeforeImages, FoundChange};
 use crate::memory;
 use crate::replies;
 use crate::types::session::FileUndo;
-use crate::workspace::rules::{Contents, each, one};
+use crate::workspace::instruction_scan::{Contents, visit_all, visit_one};
 use crate::workspace::{Hash, Workspace, WorkspacePath};
 
 /// The separator in the mark of a link, before its target.
@@ -75,14 +75,14 @@ impl InstructionMarks {
             marks.insert(path.to_string(), mark);
         };
         let mut seen = BTreeSet::new();
-        let is_whole = each(workspace, &mut |path, contents, link| {
+        let is_whole = visit_all(workspace, &mut |path, contents, link| {
             seen.insert(path.to_string());
             mark(path, contents, link);
         });
         let known = former.filter(|_| !is_whole).into_iter().flat_map(|former| former.marks.keys());
         let others = known.filter(|path| !seen.contains(*path));
         for path in others.filter_map(|path| path.parse().ok()) {
-            one(workspace, &path, &mut mark);
+            visit_one(workspace, &path, &mut mark);
         }
         if let Err(error) = kept.finish() {
             tracing::warn!(%error, "Cannot save versions of files");
@@ -120,19 +120,19 @@ impl InstructionMarks {
             true => Some(lines(images, before, after)),
             false => Some(replies::NOT_WATCHED_BEFORE.to_owned()),
         };
-        let new_target = is_relinked.then(|| replies::leads_now(link));
+        let new_target = is_relinked.then(|| replies::link_target_changed(link));
         let lines_shown: Vec<_> = new_target.into_iter().chain(lines_shown).collect();
         let workspace_path = path.parse::<WorkspacePath>().ok();
         let leads_to = workspace_path.as_ref().and_then(|path| workspace.resolve(path).ok());
         // The mark of a large file is a stamp, so its hash is computed here.
-        let after = after.map(|after| match (Hash::stored(after), &workspace_path) {
+        let after = after.map(|after| match (Hash::parse(after), &workspace_path) {
             (None, Some(path)) => {
                 let hash = workspace.hash(path).ok().flatten();
                 hash.map_or_else(|| after.to_owned(), |hash| hash.to_string())
             }
             _ => after.to_owned(),
         });
-        let is_hash = |mark: Option<&str>| mark.is_none_or(|mark| Hash::stored(mark).is_some());
+        let is_hash = |mark: Option<&str>| mark.is_none_or(|mark| Hash::parse(mark).is_some());
         let can_be_written = after.is_some() || link.is_none();
         ChangedInstruction {
             path: path.to_owned(),
@@ -174,7 +174,7 @@ fn lines(images: &BeforeImages, before: Option<&str>, after: Option<&str>) -> St
     let text = |mark: Option<&str>| match mark {
         None => Some(String::new()),
         Some(mark) => {
-            let contents = images.get(&Hash::stored(mark)?)?;
+            let contents = images.get(&Hash::parse(mark)?)?;
             Some(String::from_utf8_lossy(&contents).into_owned())
         }
     };
@@ -183,6 +183,6 @@ fn lines(images: &BeforeImages, before: Option<&str>, after: Option<&str>) -> St
     };
     match memory::changes(&former, &current) {
         Some(lines) if !former.is_empty() || !current.is_empty() => lines,
-        _ => replies::ITS_BYTES_CHANGED.to_owned(),
+        _ => replies::BINARY_CHANGED.to_owned(),
     }
 }

@@ -95,7 +95,7 @@ impl Background for HeartbeatRun {
         if let (true, Some(turn), Some(result)) = (is_sent, end.turn, end.result) {
             let session =
                 transcript::open_or_begin(store, &heartbeat_run.to, heartbeat_run.chat_kind)?;
-            let (sender, _) = transcript::who_answers_whom(store, turn)?;
+            let (sender, _) = transcript::sender_and_provider(store, turn)?;
             let by = Author { channel: heartbeat_run.known_on.clone(), id: sender.id };
             let input = prompt::heartbeat_note(by, end.tainted);
             let untrusted = end.untrusted("your heartbeat", &input, result);

@@ -41,8 +41,8 @@ impl UsedFacts {
     fn note(&self, store: &Connection, turn: &TurnBeginning) -> rusqlite::Result<()> {
         let (Some(at), false) = (turn.origin.chat(), self.facts.is_empty()) else { return Ok(()) };
         let now = Utc::now();
-        facts::use_now(store, &self.facts, now)?;
-        let keys = recall::keys_of_talks(store, at, turn.chat_kind, &turn.sender.id)?;
+        facts::count_use(store, &self.facts, now)?;
+        let keys = recall::conversation_keys(store, at, turn.chat_kind, &turn.sender.id)?;
         facts::expire(store, &keys, self.active_max, now)
     }
 }

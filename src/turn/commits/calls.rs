@@ -77,7 +77,7 @@ fn keep_reminder(
 ) -> rusqlite::Result<Result<String, String>> {
     let added = schedule::add(store, definition, Utc::now(), zone)?;
     if let Ok((id, reply)) = &added {
-        let text = replies::kept_own_reminder(reply, definition.payload.text(), id);
+        let text = replies::own_reminder_saved(reply, definition.payload.text(), id);
         let undo = Choice {
             label: replies::UNDO_IT.to_owned(),
             says: CommandId::Jobs.line(format_args!("{} {id}", JobVerb::Remove.name())),

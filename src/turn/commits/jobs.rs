@@ -56,7 +56,7 @@ pub fn handle_order(
             // A task that still works on the run finds out at its next commit.
             stop_run(store, &run)?;
             match is_over(store, &run)? {
-                true => Ok(replies::job_stopped_for_good(run.job.id)),
+                true => Ok(replies::one_time_job_paused(run.job.id)),
                 false => Ok(format!("{reply} {}", replies::RUN_ENDED)),
             }
         }

@@ -74,6 +74,6 @@ fn note_used_facts(store: &Connection, turn: TurnId, used: &[i64]) -> rusqlite::
         return Ok(());
     }
     let origin = sessions::of_turn(store, turn)?;
-    let keys = recall::keys_of_talks(store, &origin.at, origin.chat_kind, &origin.sender.id)?;
-    facts::note_marked(store, &keys, used, origin.started, Utc::now())
+    let keys = recall::conversation_keys(store, &origin.at, origin.chat_kind, &origin.sender.id)?;
+    facts::count_marked_use(store, &keys, used, origin.started, Utc::now())
 }

@@ -8,7 +8,7 @@ use tokio::time::timeout;
 use crate::conversation::ledger::{Charge, Payer};
 use crate::conversation::tokens;
 use crate::memory::extraction::answer::{self, ExtractedFacts};
-use crate::memory::extraction::due::ReadingPatience;
+use crate::memory::extraction::due::ReadingPriority;
 use crate::provider::{
     self, Attempts, Completion, Effort, Pictures, Provider, ProviderError, Request, ToolSchema,
 };
@@ -65,7 +65,7 @@ pub(super) async fn ask(
     provider: &dyn Provider,
     payer: Payer,
     prompt: &FactsPrompt,
-    patience: ReadingPatience,
+    priority: ReadingPriority,
 ) -> Result<FactsAnswer, StoreError> {
     let (bus, name) = (&turns.services.bus, provider.name());
     let planned = Planned {
@@ -75,7 +75,7 @@ pub(super) async fn ask(
         input: prompt.tokens(provider.sees()),
         output: Some(ANSWER_TOKENS_MAX),
     };
-    let entered = turns.models.all.in_use.entered(name);
+    let entered = turns.models.all.in_use.wait_for_use(name);
     let granted = match turns.spending.reserve(bus, planned).await? {
         Ok(granted) => granted,
         Err(refused) => return Ok(FactsAnswer::Later(refused.to_string())),
@@ -99,7 +99,7 @@ pub(super) async fn ask(
     );
     let completed = tokio::select! {
         biased;
-        () = entered, if patience == ReadingPatience::MakesWay => None,
+        () = entered, if priority == ReadingPriority::Interruptible => None,
         completed = asking => Some(completed.unwrap_or_else(|_| {
             Err(ProviderError::Stalled("the answer took too long".to_owned()))
         })),

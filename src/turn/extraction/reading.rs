@@ -13,7 +13,7 @@ use crate::conversation::ended_turns::{self, ConversationExcerpt, ExcerptTurn};
 use crate::conversation::ledger::sums::{LedgerFilter, spent_since};
 use crate::conversation::ledger::{self, CallCause, Charge, Payer};
 use crate::conversation::{named_sessions, shares, sources, tokens};
-use crate::memory::extraction::due::{DueTalk, ReadingPatience};
+use crate::memory::extraction::due::{DueConversation, ReadingPriority};
 use crate::memory::extraction::{self, Findings, FoundFacts, ReadTurns};
 use crate::memory::facts::{self, Fact, FactStatus};
 use crate::memory::{audience, recall};
@@ -76,16 +76,16 @@ struct Reading<'a> {
     known: Vec<Fact>,
     /// The sources of the content that the model was shown there, with the turns in which they first occur.
     shown: Vec<(TurnId, Source)>,
-    talk: DueTalk,
-    patience: ReadingPatience,
+    talk: DueConversation,
+    priority: ReadingPriority,
 }
 
 /// Reads a conversation.
 pub(super) async fn read(
     turns: &TurnServices,
-    talk: &DueTalk,
+    talk: &DueConversation,
     forgets: i64,
-    patience: ReadingPatience,
+    priority: ReadingPriority,
 ) -> Result<Outcome, StoreError> {
     let range = ReadTurns { session: talk.session, after: talk.after, up_to: talk.up_to, forgets };
     let store = &turns.services.bus.store;
@@ -99,12 +99,14 @@ pub(super) async fn read(
         None => None,
     };
     let Some(mut reading) = reading else {
-        let skip = move |store: &Connection| extraction::take(store, &range).map(drop);
+        let skip = move |store: &Connection| extraction::mark_read(store, &range).map(drop);
         store.write("not read for facts", Sync::Later, skip).await?;
         return Ok(Outcome::Read);
     };
-    reading.patience = patience;
-    if patience < ReadingPatience::Begins && turns.models.all.in_use.has(reading.provider.name()) {
+    reading.priority = priority;
+    if priority < ReadingPriority::Immediate
+        && turns.models.all.in_use.is_in_use(reading.provider.name())
+    {
         return Ok(Outcome::InUse);
     }
     if is_used_up(turns).await? {
@@ -130,7 +132,7 @@ async fn open(
     turns: &TurnServices,
     range: ReadTurns,
     said: ConversationExcerpt,
-    talk: DueTalk,
+    talk: DueConversation,
 ) -> Result<Option<Reading<'_>>, StoreError> {
     let services = &turns.services;
     let mut roles = BTreeMap::new();
@@ -168,8 +170,8 @@ async fn open(
     }
     let (at, chat_kind, id) = (said.at.clone(), said.chat_kind, sender.id.clone());
     let query = move |store: &Connection| {
-        let keys = recall::keys_of_talks(store, &at, chat_kind, &id)?;
-        let known = facts::of(store, &keys)?;
+        let keys = recall::conversation_keys(store, &at, chat_kind, &id)?;
+        let known = facts::list(store, &keys)?;
         Ok((keys, known, sources::up_to(store, range.session, range.up_to)?))
     };
     let (keys, mut known, shown) = services.bus.store.read(query).await?;
@@ -193,7 +195,7 @@ async fn open(
         known,
         shown,
         talk,
-        patience: ReadingPatience::MakesWay,
+        priority: ReadingPriority::Interruptible,
     }))
 }
 
@@ -243,7 +245,7 @@ impl Reading<'_> {
     }
 
     async fn ask(&self, payer: Payer, prompt: &FactsPrompt) -> Result<FactsAnswer, StoreError> {
-        ask::ask(self.turns, &*self.provider, payer, prompt, self.patience).await
+        ask::ask(self.turns, &*self.provider, payer, prompt, self.priority).await
     }
 
     fn separate(&self) -> SeparatedRecord {
@@ -285,7 +287,7 @@ impl Reading<'_> {
         let is_tainted = self.first_tainted().is_some();
         let is_private = self.said.chat_kind == ChatKind::Private;
         // A retry uses a shorter request, and so does a reading that does not yield to people.
-        let is_short = self.talk.is_retry || self.patience > ReadingPatience::MakesWay;
+        let is_short = self.talk.is_retry || self.priority > ReadingPriority::Interruptible;
         if has_own_provider || is_tainted || !is_private || is_short {
             return None;
         }
@@ -373,7 +375,7 @@ impl Reading<'_> {
             if let Some(charge) = &charge {
                 ledger::add_nonzero_charge(store, OF_NO_TURN, charge)?;
             }
-            extraction::fail(store, &range, Utc::now() + FAILED_PAUSE)
+            extraction::record_failure(store, &range, Utc::now() + FAILED_PAUSE)
         };
         self.turns.services.bus.store.write("no facts noticed", Sync::Later, note_failure).await?;
         Ok(Outcome::Read)

@@ -195,7 +195,7 @@ impl ActiveTurn<'_> {
                     false => Attempts::Usual,
                 };
                 if provider.name() != self.in_use.name() {
-                    self.in_use = self.turns.models.all.in_use.enter(provider.name());
+                    self.in_use = self.turns.models.all.in_use.begin_use(provider.name());
                 }
                 self.provider = provider;
                 self.session.settings = settings;

@@ -76,7 +76,7 @@ impl ActiveTurn<'_> {
             };
             let (reader, month, paths) = (reader.clone(), month.clone(), vec![path]);
             let copy = move |workspace: &Workspace| copies_of(workspace, paths, &reader, &month);
-            match cx.workspace.off_thread(copy).await {
+            match cx.workspace.run_blocking(copy).await {
                 Ok(copies) => files.extend(
                     copies.into_iter().map(|it| Attachment { caption: label.clone(), ..it }),
                 ),

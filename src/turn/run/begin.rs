@@ -210,7 +210,7 @@ impl<'a> ActiveTurn<'a> {
         let provider = turns.models.for_session(&session);
         Ok(Some(Self {
             fixed_tokens: tokens::fixed_tokens(&system, session.summary.as_deref()),
-            in_use: turns.models.all.in_use.enter(provider.name()),
+            in_use: turns.models.all.in_use.begin_use(provider.name()),
             provider,
             fitted: context_window,
             wait: None,

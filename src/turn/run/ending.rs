@@ -82,7 +82,7 @@ impl ActiveTurn<'_> {
                 Some(StopReason::MaxTokens) => replies::LIMIT_USED_UP,
                 _ if self.sent_here().next().is_some() => return (TurnOutcome::Answered, None),
                 _ if self.limits.caller.may_be_silent() => return (TurnOutcome::Silent, None),
-                _ => replies::NO_WORDS,
+                _ => replies::EMPTY_ANSWER,
             };
             return (TurnOutcome::Failed, Some(explanation.to_owned()));
         }
@@ -98,7 +98,7 @@ impl ActiveTurn<'_> {
     /// Returns the message, preceded by the model's thinking if the conversation shows it.
     pub(super) fn with_thoughts(&self, message: &str) -> String {
         match self.session.settings.show_thinking && !self.thought.trim().is_empty() {
-            true => format!("{}\n\n{message}", replies::thought(&self.thought)),
+            true => format!("{}\n\n{message}", replies::quoted_thinking(&self.thought)),
             false => message.to_owned(),
         }
     }

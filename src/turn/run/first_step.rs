@@ -150,7 +150,7 @@ async fn search(
     let who = rows.first()?.sender().clone();
     let text_searched: Vec<_> = rows.iter().map(|row| row.inbound.body.text.as_str()).collect();
     let text_searched: String = text_searched.join("\n").chars().take(MESSAGE_CHARS_MAX).collect();
-    let terms = words::telling_terms(&text_searched);
+    let terms = words::significant_terms(&text_searched);
     if terms.is_empty() {
         return None;
     }
@@ -237,7 +237,7 @@ async fn background(
 
 /// Returns true if a passage has terms that the message does not have.
 fn says_more(found: &FoundPassage, terms: &[Term]) -> bool {
-    words::telling_terms(&found.hit.text).iter().any(|term| !terms.contains(term))
+    words::significant_terms(&found.hit.text).iter().any(|term| !terms.contains(term))
 }
 
 /// Returns true if the prompt has a passage anyway: in its facts, its memory or its recent notes.

@@ -72,7 +72,7 @@ impl ActiveTurn<'_> {
             Audience::Others => !is_there,
         };
         let owner = match to_owner {
-            true => self.turns.services.bus.store.read(people::owner_place).await?,
+            true => self.turns.services.bus.store.read(people::owner_address).await?,
             false => None,
         };
         let task = self.session.origin.task();

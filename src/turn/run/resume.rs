@@ -49,8 +49,11 @@ impl<'a> ActiveTurn<'a> {
                 turns.heartbeat.switched.notify();
                 return Ok(None);
             }
-            let end =
-                TurnEnd::failed(&unfinished, replies::GAVE_UP.to_owned(), turns.services.zone);
+            let end = TurnEnd::failed(
+                &unfinished,
+                replies::INTERRUPTED_TOO_OFTEN.to_owned(),
+                turns.services.zone,
+            );
             commits::end_turn(store, turn, None, end).await?;
             return Ok(None);
         }

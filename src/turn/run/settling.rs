@@ -130,8 +130,10 @@ impl ActiveTurn<'_> {
     /// Runs the calls of a batch in parallel. Only a batch of reading calls has more than one. Returns true if a
     /// call suspends the turn.
     async fn run_together(&mut self, batch: Vec<OpenCall>) -> Result<bool, TurnError> {
-        let doing: Vec<_> =
-            batch.iter().map(|it| replies::doing(&it.call.tool, &it.call.arguments)).collect();
+        let doing: Vec<_> = batch
+            .iter()
+            .map(|it| replies::running_tool(&it.call.tool, &it.call.arguments))
+            .collect();
         self.handles.draft.send_modify(|draft| draft.doing = Some(doing.join("\n")));
         let cx = self.tool_context().await?;
         let (this, cx) = (&*self, &cx);

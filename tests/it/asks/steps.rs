@@ -44,7 +44,7 @@ async fn one_question_shows_them_whole_and_all_are_made() {
     assert_eq!(read(&rig, "one.md"), None);
     rig.stop_and_start_again().await;
     press(&rig, OWNER, "1", ALL);
-    let heard = rig.heard("1", 3).await;
+    let heard = rig.next_messages("1", 3).await;
     assert!(heard.contains(&"Ready.".to_owned()), "{heard:?}");
     assert_eq!(read(&rig, "one.md").as_deref(), Some("first"));
     assert_eq!(read(&rig, "two.md").as_deref(), Some("second"));
@@ -55,7 +55,7 @@ async fn one_question_shows_them_whole_and_all_are_made() {
 async fn none_is_made_and_the_model_is_told() {
     let (mut rig, _) = asked().await;
     press(&rig, OWNER, "1", NONE);
-    let heard = rig.heard("1", 3).await;
+    let heard = rig.next_messages("1", 3).await;
     assert!(heard.contains(&"Ready.".to_owned()), "{heard:?}");
     assert_eq!((read(&rig, "one.md"), read(&rig, "two.md")), (None, None));
     let told = rig.model.last().transcript();
@@ -67,17 +67,17 @@ async fn none_is_made_and_the_model_is_told() {
 async fn each_is_asked_about_alone() {
     let (mut rig, _) = asked().await;
     press(&rig, OWNER, "1", EACH);
-    let heard = rig.heard("1", 4).await;
+    let heard = rig.next_messages("1", 4).await;
     let alone: Vec<_> = heard.iter().filter(|text| text.ends_with("/deny 1.)")).collect();
     assert!(alone.len() == 1 && alone[0].starts_with("1: write_file"), "{heard:?}");
     rig.stop_and_start_again().await;
     // The last question that was shown is the one about the second call.
     press(&rig, OWNER, "1", 0);
-    rig.heard("1", 2).await;
+    rig.next_messages("1", 2).await;
     assert_eq!(open(&rig), ["1"]);
     assert_eq!(read(&rig, "two.md"), None, "the step goes on once all is decided");
     rig.say("1", "/deny 1");
-    let heard = rig.heard("1", 3).await;
+    let heard = rig.next_messages("1", 3).await;
     assert!(heard.contains(&"Ready.".to_owned()), "{heard:?}");
     assert_eq!(read(&rig, "one.md"), None);
     assert_eq!(read(&rig, "two.md").as_deref(), Some("second"));
@@ -90,7 +90,7 @@ async fn one_can_be_decided_before_the_others() {
     assert_eq!(rig.ask("1", "/deny 2").await, replies::denied_call("write_file"));
     assert_eq!(open(&rig), ["1"]);
     press(&rig, OWNER, "1", ALL);
-    let heard = rig.heard("1", 3).await;
+    let heard = rig.next_messages("1", 3).await;
     assert!(heard.contains(&"Ready.".to_owned()), "{heard:?}");
     assert_eq!(read(&rig, "one.md").as_deref(), Some("first"));
     assert_eq!(read(&rig, "two.md"), None);
@@ -109,11 +109,11 @@ async fn two_changes_of_one_file_are_shown_one_after_another() {
     let question = rig.ask("1", "change it").await;
     assert!(question.contains("+rye bread") && !question.contains("oat"), "{question}");
     rig.say("1", "/approve 1");
-    let heard = rig.heard("1", 3).await;
+    let heard = rig.next_messages("1", 3).await;
     let second = heard.iter().find(|text| text.contains("+oat milk")).expect("the second");
     assert!(second.contains("\n rye bread"), "it shows what the file is by then: {second}");
     rig.say("1", "/approve 2");
-    rig.heard("1", 3).await;
+    rig.next_messages("1", 3).await;
     assert_eq!(read(&rig, "list.md").as_deref(), Some("rye bread\noat milk\n"));
     rig.finish().await;
 }

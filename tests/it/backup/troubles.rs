@@ -9,7 +9,7 @@ use peacrab::backup::file_name;
 use serde_json::{Value, json};
 
 use super::back_up;
-use crate::support::binary::{Daemon, Scene, home, said, until};
+use crate::support::binary::{Daemon, ProgramFixture, home, said, until};
 use crate::support::bot_api::BotApi;
 use crate::support::bot_api::line::ADA;
 
@@ -26,9 +26,9 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// The mark of a scene's home, which is made by its first backup.
-fn mark(scene: &Scene) -> String {
-    fs::read_to_string(scene.home().join("backup-mark")).unwrap().trim().to_owned()
+/// The mark of a fixture's home, which is made by its first backup.
+fn mark(fixture: &ProgramFixture) -> String {
+    fs::read_to_string(fixture.home().join("backup-mark")).unwrap().trim().to_owned()
 }
 
 async fn makes_one(daemon: &Daemon) {
@@ -40,10 +40,11 @@ fn count(text: &str, words: &str) -> usize {
 }
 
 /// Makes a folder whose path is longer than a system call takes, so that nobody can open it by its path.
-fn put_out_of_reach(scene: &Scene, folder: &str) {
+fn put_out_of_reach(fixture: &ProgramFixture, folder: &str) {
     let name = "x".repeat(255);
     let levels = |count: usize| (0..count).map(|_| name.as_str()).collect::<Vec<_>>().join("/");
-    let (upper, lower) = (scene.home().join(folder).join(levels(8)), scene.folder().join("lower"));
+    let (upper, lower) =
+        (fixture.home().join(folder).join(levels(8)), fixture.folder().join("lower"));
     fs::create_dir_all(&upper).unwrap();
     fs::create_dir_all(lower.join(levels(9))).unwrap();
     fs::rename(lower, upper.join(&name)).unwrap();
@@ -53,14 +54,14 @@ fn put_out_of_reach(scene: &Scene, folder: &str) {
 async fn a_name_in_the_future_neither_repeats_backups_nor_deletes_the_new_one() {
     let api = BotApi::start().await;
     let folder = tempfile::tempdir().unwrap();
-    let scene = Scene::new(&with_backups(&api, folder.path(), 1));
+    let fixture = ProgramFixture::new(&with_backups(&api, folder.path(), 1));
     let future = file_name(Utc::now() + TimeDelta::days(4000));
     fs::write(folder.path().join(&future), "").unwrap();
-    let mut daemon = scene.daemon().await;
+    let mut daemon = fixture.daemon().await;
     for round in ["one", "two"] {
         makes_one(&daemon).await;
         // Its own, of a clock that ran ahead.
-        let mark = mark(&scene);
+        let mark = mark(&fixture);
         let own = format!("peacrab-20990101-000000-{mark}.tar.gz");
         api.say(&said(&ADA, round));
         api.wait_for_words(ADA.id, &format!("You said: {round}")).await;
@@ -76,7 +77,7 @@ async fn a_name_in_the_future_neither_repeats_backups_nor_deletes_the_new_one() 
         fs::rename(&made, folder.path().join(format!("peacrab-20200101-000000-{mark}.tar.gz")))
             .unwrap();
         fs::write(folder.path().join(&own), "").unwrap();
-        daemon = scene.daemon().await;
+        daemon = fixture.daemon().await;
     }
     makes_one(&daemon).await;
     assert_eq!(names(folder.path()).len(), 3, "{:?}", names(folder.path()));
@@ -86,12 +87,12 @@ async fn a_name_in_the_future_neither_repeats_backups_nor_deletes_the_new_one() 
 async fn a_restart_makes_no_backup_that_is_not_due() {
     let api = BotApi::start().await;
     let folder = tempfile::tempdir().unwrap();
-    let scene = Scene::new(&with_backups(&api, folder.path(), 3));
-    let daemon = scene.daemon().await;
+    let fixture = ProgramFixture::new(&with_backups(&api, folder.path(), 3));
+    let daemon = fixture.daemon().await;
     makes_one(&daemon).await;
     daemon.terminate().await;
     let before = names(folder.path());
-    let daemon = scene.daemon().await;
+    let daemon = fixture.daemon().await;
     api.say(&said(&ADA, "hello"));
     api.wait_for_words(ADA.id, "You said: hello").await;
     assert!(!daemon.log().contains("Made a backup"), "{}", daemon.log());
@@ -103,7 +104,7 @@ async fn homes_that_share_a_folder_count_only_their_own_backups() {
     let api = BotApi::start().await;
     let folder = tempfile::tempdir().unwrap();
     let config = with_backups(&api, folder.path(), 1);
-    let (one, other) = (Scene::new(&config), Scene::new(&config));
+    let (one, other) = (ProgramFixture::new(&config), ProgramFixture::new(&config));
     let old = "peacrab-20200101-000000.tar.gz";
     let daemon = one.daemon().await;
     makes_one(&daemon).await;
@@ -115,8 +116,8 @@ async fn homes_that_share_a_folder_count_only_their_own_backups() {
     daemon.terminate().await;
     assert_ne!(mark(&one), mark(&other));
     let all = names(folder.path());
-    let of = |scene: &Scene| {
-        let end = format!("-{}.tar.gz", mark(scene));
+    let of = |fixture: &ProgramFixture| {
+        let end = format!("-{}.tar.gz", mark(fixture));
         all.iter().filter(|name| name.ends_with(&end)).count()
     };
     assert!(all.contains(&old.to_owned()) && of(&one) == 1 && of(&other) == 1, "{all:?}");
@@ -130,17 +131,17 @@ async fn homes_that_share_a_folder_count_only_their_own_backups() {
 
 #[tokio::test]
 async fn what_cannot_be_read_is_named_and_the_rest_is_backed_up() {
-    let scene = Scene::new("");
-    scene.run(&["chat", "-m", "append tea to notes.md"]).await;
-    put_out_of_reach(&scene, "shared");
-    let file = scene.folder().join("kept.tar.gz");
-    let ended = scene.run(&["backup", file.to_str().unwrap()]).await;
+    let fixture = ProgramFixture::new("");
+    fixture.run(&["chat", "-m", "append tea to notes.md"]).await;
+    put_out_of_reach(&fixture, "shared");
+    let file = fixture.folder().join("kept.tar.gz");
+    let ended = fixture.run(&["backup", file.to_str().unwrap()]).await;
     assert_eq!(ended.code, Some(1), "{ended:?}");
     let words =
         "the backup was made, but it is not whole. 1 of the files and folders cannot be read:";
     assert!(ended.err.contains(words) && ended.err.contains("\n- shared/xxx"), "{ended:?}");
-    let second = scene.folder().join("second.tar.gz");
-    let ended = scene.run(&["backup", "--json", second.to_str().unwrap()]).await;
+    let second = fixture.folder().join("second.tar.gz");
+    let ended = fixture.run(&["backup", "--json", second.to_str().unwrap()]).await;
     assert_eq!((ended.code, ended.err.as_str()), (Some(1), ""), "{ended:?}");
     let told: Value = serde_json::from_str(&ended.out).unwrap();
     assert_eq!(
@@ -148,7 +149,7 @@ async fn what_cannot_be_read_is_named_and_the_rest_is_backed_up() {
         (&json!(1), &json!(0), &json!(0))
     );
     assert!(told["left_out_named"][0]["path"].as_str().unwrap().starts_with("shared/xxx"));
-    let elsewhere = Scene::new("");
+    let elsewhere = ProgramFixture::new("");
     let ended = elsewhere.run(&["restore", file.to_str().unwrap()]).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert!(elsewhere.home().join("workspace/notes.md").exists());
@@ -158,9 +159,9 @@ async fn what_cannot_be_read_is_named_and_the_rest_is_backed_up() {
 async fn the_owner_hears_once_that_regular_backups_are_not_whole() {
     let api = BotApi::start().await;
     let folder = tempfile::tempdir().unwrap();
-    let scene = Scene::new(&with_backups(&api, folder.path(), 3));
+    let fixture = ProgramFixture::new(&with_backups(&api, folder.path(), 3));
     // The owner is known before the backup.
-    let quiet = scene.daemon().await;
+    let quiet = fixture.daemon().await;
     api.say(&said(&ADA, "hello"));
     api.wait_for_words(ADA.id, "You said: hello").await;
     makes_one(&quiet).await;
@@ -168,8 +169,8 @@ async fn the_owner_hears_once_that_regular_backups_are_not_whole() {
     for name in names(folder.path()) {
         fs::remove_file(folder.path().join(name)).unwrap();
     }
-    put_out_of_reach(&scene, "shared");
-    let _daemon = scene.daemon().await;
+    put_out_of_reach(&fixture, "shared");
+    let _daemon = fixture.daemon().await;
     let told = api.wait_for_words(ADA.id, "is not whole, because I can't read 1 of").await;
     assert!(told.text.contains("shared/xxx"), "{told:?}");
     api.say(&said(&ADA, "and now"));
@@ -181,39 +182,39 @@ async fn the_owner_hears_once_that_regular_backups_are_not_whole() {
 
 #[tokio::test]
 async fn a_backup_that_was_killed_leaves_nothing_for_long() {
-    let scene = Scene::new("");
-    scene.daemon().await.terminate().await;
+    let fixture = ProgramFixture::new("");
+    fixture.daemon().await.terminate().await;
     // So long that it is still read when the program is killed.
-    let large = scene.home().join("shared/large");
+    let large = fixture.home().join("shared/large");
     fs::create_dir_all(large.parent().unwrap()).unwrap();
     File::create(&large).unwrap().set_len(1 << 40).unwrap();
-    let file = scene.folder().join("kept.tar.gz");
-    let mut killed = scene.begin_quietly(&["backup", file.to_str().unwrap()]);
+    let file = fixture.folder().join("kept.tar.gz");
+    let mut killed = fixture.begin_quietly(&["backup", file.to_str().unwrap()]);
     let leftovers = || {
-        let names = names(scene.folder()).into_iter().filter(|name| name.contains(".partial"));
+        let names = names(fixture.folder()).into_iter().filter(|name| name.contains(".partial"));
         names.collect::<Vec<_>>()
     };
     until("the unfinished backup", async || (leftovers().len() >= 2).then_some(())).await;
     // While it is written, nobody takes it away.
-    let ended = scene.run(&["backup", file.to_str().unwrap()]).await;
+    let ended = fixture.run(&["backup", file.to_str().unwrap()]).await;
     assert!(ended.err.contains("is being written by another peacrab"), "{ended:?}");
     killed.kill().await.unwrap();
     assert!(leftovers().len() >= 2, "{:?}", leftovers());
     fs::remove_file(large).unwrap();
     // Also by a backup of another name.
-    let other = scene.folder().join("other.tar.gz");
-    let ended = scene.run(&["backup", other.to_str().unwrap()]).await;
+    let other = fixture.folder().join("other.tar.gz");
+    let ended = fixture.run(&["backup", other.to_str().unwrap()]).await;
     assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
     assert_eq!(leftovers(), [""; 0]);
 }
 
 #[tokio::test]
 async fn leftovers_are_deleted_only_if_they_are_ones_own_and_nobody_writes_them() {
-    let scene = Scene::new("");
-    scene.daemon().await.terminate().await;
-    let mark = mark_after(&scene).await;
+    let fixture = ProgramFixture::new("");
+    fixture.daemon().await.terminate().await;
+    let mark = mark_after(&fixture).await;
     let put = |name: &str| {
-        let file = File::create(scene.folder().join(name)).unwrap();
+        let file = File::create(fixture.folder().join(name)).unwrap();
         file.set_modified(SystemTime::now() - Duration::from_secs(60)).unwrap();
         file
     };
@@ -237,11 +238,11 @@ async fn leftovers_are_deleted_only_if_they_are_ones_own_and_nobody_writes_them(
         "kept.tar.gz.partial".to_owned(),
     ];
     gone.iter().for_each(|name| drop(put(name)));
-    let old = File::options().write(true).open(scene.folder().join(&gone[4])).unwrap();
+    let old = File::options().write(true).open(fixture.folder().join(&gone[4])).unwrap();
     old.set_modified(SystemTime::now() - Duration::from_secs(48 * 3600)).unwrap();
     drop(old);
-    back_up(&scene).await;
-    let all = names(scene.folder());
+    back_up(&fixture).await;
+    let all = names(fixture.folder());
     for name in &kept {
         assert!(all.contains(name), "{name}: {all:?}");
     }
@@ -251,30 +252,30 @@ async fn leftovers_are_deleted_only_if_they_are_ones_own_and_nobody_writes_them(
 }
 
 /// The mark that a backup has made.
-async fn mark_after(scene: &Scene) -> String {
-    back_up(scene).await;
-    mark(scene)
+async fn mark_after(fixture: &ProgramFixture) -> String {
+    back_up(fixture).await;
+    mark(fixture)
 }
 
 #[tokio::test]
 async fn a_restore_that_was_killed_leaves_nothing_after_the_next_start() {
-    let scene = Scene::new("");
-    scene.daemon().await.terminate().await;
-    let partial = scene.home().join("restore.partial");
+    let fixture = ProgramFixture::new("");
+    fixture.daemon().await.terminate().await;
+    let partial = fixture.home().join("restore.partial");
     fs::create_dir_all(partial.join("workspace")).unwrap();
     fs::write(partial.join("workspace/a.md"), "half").unwrap();
-    scene.daemon().await.terminate().await;
+    fixture.daemon().await.terminate().await;
     assert!(!partial.exists());
 }
 
 #[tokio::test]
 async fn a_cause_is_named_once() {
-    let scene = Scene::new("");
-    scene.daemon().await.terminate().await;
-    let nowhere = scene.folder().join("nowhere/x.tar.gz");
-    let ended = scene.run(&["backup", nowhere.to_str().unwrap()]).await;
+    let fixture = ProgramFixture::new("");
+    fixture.daemon().await.terminate().await;
+    let nowhere = fixture.folder().join("nowhere/x.tar.gz");
+    let ended = fixture.run(&["backup", nowhere.to_str().unwrap()]).await;
     assert_eq!((ended.code, count(&ended.err, "No such file")), (Some(1), 1), "{ended:?}");
-    let ended = scene.run(&["restore", nowhere.to_str().unwrap(), "--replace"]).await;
+    let ended = fixture.run(&["restore", nowhere.to_str().unwrap(), "--replace"]).await;
     assert_eq!((ended.code, count(&ended.err, "No such file")), (Some(1), 1), "{ended:?}");
 }
 
@@ -283,24 +284,24 @@ async fn a_cause_is_named_once() {
 async fn a_full_disk_is_named_as_such_and_not_as_a_damaged_backup() {
     use crate::support::disk::Disk;
     let api = BotApi::start().await;
-    let scene = Scene::new(&home(&api));
-    let Some(disk) = Disk::of(&scene).await else { return };
-    let daemon = disk.begin(&scene);
+    let fixture = ProgramFixture::new(&home(&api));
+    let Some(disk) = Disk::of(&fixture).await else { return };
+    let daemon = disk.begin(&fixture);
     until("the daemon", async || daemon.log().contains("Started").then_some(())).await;
     daemon.terminate().await;
-    let file = scene.folder().join("kept.tar.gz");
+    let file = fixture.folder().join("kept.tar.gz");
     let path = file.to_str().unwrap();
-    let ended = disk.run(&scene, &["backup", path]).await;
+    let ended = disk.run(&fixture, &["backup", path]).await;
     assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
     disk.fill();
-    let ended = disk.run(&scene, &["restore", path, "--replace"]).await;
+    let ended = disk.run(&fixture, &["restore", path, "--replace"]).await;
     assert_eq!(ended.code, Some(1), "{ended:?}");
     assert!(ended.err.contains("is full: free some space, then restore again"), "{ended:?}");
     assert!(!ended.err.contains("complete backup"), "{ended:?}");
     assert!(disk.has("state.db") && !disk.has("restore.partial"));
     // A backup onto it says so as well, and of which file.
-    let inside = scene.home().join("onto-itself.tar.gz");
-    let ended = disk.run(&scene, &["backup", inside.to_str().unwrap()]).await;
+    let inside = fixture.home().join("onto-itself.tar.gz");
+    let ended = disk.run(&fixture, &["backup", inside.to_str().unwrap()]).await;
     assert_eq!(ended.code, Some(1), "{ended:?}");
     assert!(ended.err.contains("onto-itself.tar.gz"), "{ended:?}");
     assert!(!ended.err.contains("Restore it from a backup"), "{ended:?}");

@@ -9,7 +9,7 @@ use peacrab::people::Access;
 use peacrab::store::{CommitEvent, Observer, Phase, StoreOptions, Sync};
 
 use crate::support::effort;
-use crate::support::rig::{OWNER, Parts, Rig};
+use crate::support::rig::{OWNER, Rig, RigOptions};
 
 fn tokens(most: u64) -> Allowance {
     Allowance { tokens: Some(most), cost: None }
@@ -27,10 +27,11 @@ async fn a_crowd_of_guests_is_answered_or_refused_and_never_uses_more_than_there
     let most_of_all = 20_000 + u64::from(guests) * 27;
     let total = Budget { day: tokens(most_of_all), month: Allowance::default() };
     let budgets = Budgets { total, ..Budgets::default() };
-    let limits = Parts::default().agent.limits;
+    let limits = RigOptions::default().agent.limits;
     let agent = AgentConfig { budgets, limits, ..AgentConfig::default() };
     let most = Arc::new(Mutex::new(0));
-    let mut rig = Rig::of(Parts { agent, access: for_everybody(), ..Parts::default() }).await;
+    let mut rig =
+        Rig::of(RigOptions { agent, access: for_everybody(), ..RigOptions::default() }).await;
     let chat = |guest: u32| format!("g{guest}");
     for round in 1..=2 {
         for guest in 0..guests {
@@ -40,11 +41,11 @@ async fn a_crowd_of_guests_is_answered_or_refused_and_never_uses_more_than_there
         // On a busy machine, a thousand answers take longer than one wait.
         for some in (0..=guests).step_by(50) {
             let least = ((round - 1) * guests + some) as usize;
-            rig.becomes(|rig| rig.home.got().borrow().len() >= least).await;
+            rig.wait_until(|rig| rig.home.got().borrow().len() >= least).await;
         }
         let (mut answered, mut refused) = (0, 0);
         for guest in 0..guests {
-            let heard = rig.hear(&chat(guest)).await;
+            let heard = rig.next_message(&chat(guest)).await;
             match heard.as_str() {
                 "re: hello 1" | "re: hello 2" => answered += 1,
                 _ => {
@@ -53,7 +54,7 @@ async fn a_crowd_of_guests_is_answered_or_refused_and_never_uses_more_than_there
                 }
             }
             let sum = "SELECT CAST(ifnull(sum(input + output), 0) AS TEXT) FROM ledger";
-            let used: u64 = rig.look(sum).remove(0).parse().unwrap();
+            let used: u64 = rig.query(sum).remove(0).parse().unwrap();
             let mut most = most.lock().unwrap();
             *most = used.max(*most);
         }
@@ -64,7 +65,7 @@ async fn a_crowd_of_guests_is_answered_or_refused_and_never_uses_more_than_there
     assert!(most <= most_of_all * 9 / 10, "{most}");
     // Each is a person with a ledger of their own, and the owner is still answered.
     let payers = "SELECT CAST(count(DISTINCT person) AS TEXT) FROM ledger WHERE state = 'settled'";
-    assert!(rig.look(payers).remove(0).parse::<u32>().unwrap() > 1);
+    assert!(rig.query(payers).remove(0).parse::<u32>().unwrap() > 1);
     assert_eq!(rig.ask("1", "and I?").await, "re: and I?");
     rig.finish().await;
 }
@@ -83,9 +84,9 @@ async fn commits(budgets: Budgets) -> (BTreeMap<&'static str, usize>, Vec<&'stat
         }
     });
     let store = StoreOptions { observer: Some(observer), ..StoreOptions::default() };
-    let limits = Parts::default().agent.limits;
+    let limits = RigOptions::default().agent.limits;
     let agent = AgentConfig { budgets, limits, ..AgentConfig::default() };
-    let mut rig = Rig::of(Parts { agent, store, ..Parts::default() }).await;
+    let mut rig = Rig::of(RigOptions { agent, store, ..RigOptions::default() }).await;
     rig.ask("1", "the first").await;
     rig.settled().await;
     seen.lock().unwrap().clear();

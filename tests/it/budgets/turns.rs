@@ -16,7 +16,7 @@ use peacrab::provider::{
 use peacrab::replies;
 use peacrab::tasks::schedule::{Clock, Timing, runs_a_month};
 
-use crate::support::rig::{OWNER, Parts, Rig, STRANGER, USER};
+use crate::support::rig::{OWNER, Rig, RigOptions, STRANGER, USER};
 use crate::support::script::{Gate, Reply, calls, held, says};
 
 /// A model that counts the tokens of its prompts, and answers briefly.
@@ -72,7 +72,8 @@ fn open_to_all() -> Access {
 async fn five_thousand_tokens_carry_eight_short_exchanges_of_a_guest() {
     let model = Arc::<Counting>::default();
     let provider = Arc::clone(&model) as Arc<dyn Provider>;
-    let parts = Parts { access: open_to_all(), provider: Some(provider), ..Parts::default() };
+    let parts =
+        RigOptions { access: open_to_all(), provider: Some(provider), ..RigOptions::default() };
     let mut rig = Rig::of(parts).await;
     let mut answered = 0;
     let refusal = loop {
@@ -80,7 +81,7 @@ async fn five_thousand_tokens_carry_eight_short_exchanges_of_a_guest() {
             "Could you tell me whether crabs like toast, please? I ask for friend {answered}."
         );
         rig.say_as(STRANGER, "66", &text);
-        let answer = rig.hear("66").await;
+        let answer = rig.next_message("66").await;
         if !answer.starts_with("That is a good question.") {
             break answer;
         }
@@ -97,18 +98,18 @@ async fn five_thousand_tokens_carry_eight_short_exchanges_of_a_guest() {
     assert_eq!(calls.len(), answered);
     assert!(calls.iter().all(|(_, most)| most.is_some()), "{calls:?}");
     // They were warned once before, and can see it.
-    let heard = rig.look("SELECT body FROM outbox");
+    let heard = rig.query("SELECT body FROM outbox");
     let warned = heard.iter().filter(|text| text.contains("Your monthly budget is 8")).count();
     assert_eq!(warned, 1, "{heard:#?}");
     rig.say_as(STRANGER, "66", "/budget");
-    let shown = rig.hear("66").await;
+    let shown = rig.next_message("66").await;
     assert!(shown.starts_with("Your monthly budget: ") && !shown.contains("set WHOSE"), "{shown}");
     // The owner is not limited by that, and raises it without a restart.
     assert!(rig.ask("1", "hello").await.starts_with("That is a good question."));
     let set = rig.ask("1", "/budget set guest 20k month").await;
     assert_eq!(set, "The budget of guest is now 20,000 tokens for a month.");
     rig.say_as(STRANGER, "66", "And now?");
-    assert!(rig.hear("66").await.starts_with("That is a good question."));
+    assert!(rig.next_message("66").await.starts_with("That is a good question."));
     rig.finish().await;
 }
 
@@ -121,11 +122,11 @@ fn with_usage(reply: Reply, usage: Usage) -> Reply {
     Reply::Says(deltas)
 }
 
-fn with_daily(most: u64) -> Parts {
+fn with_daily(most: u64) -> RigOptions {
     let day = Allowance { tokens: Some(most), cost: None };
     let user = Budget { day, month: Allowance::default() };
     let budgets = Budgets { user, ..Budgets::default() };
-    Parts { agent: AgentConfig { budgets, ..AgentConfig::default() }, ..Parts::default() }
+    RigOptions { agent: AgentConfig { budgets, ..AgentConfig::default() }, ..RigOptions::default() }
 }
 
 #[tokio::test]
@@ -135,21 +136,21 @@ async fn two_turns_of_one_person_at_once_do_not_use_more_than_there_is() {
     let gate = Gate::shut();
     rig.model.on("slow", [held(&gate, says("slowly"))]);
     rig.say_as(USER, "2", "slow");
-    rig.hangs_at(&gate).await;
+    rig.wait_at(&gate).await;
     rig.say_as(USER, "3", "quick");
-    let refused = rig.hear("3").await;
+    let refused = rig.next_message("3").await;
     let begins = "Your daily budget of 6,000 tokens has too little left while I'm working on another answer.";
     assert!(refused.starts_with(begins), "{refused}");
     // Others have their own.
     assert_eq!(rig.ask("1", "hello").await, "re: hello");
     gate.open();
-    assert_eq!(rig.hear("2").await, "slowly");
+    assert_eq!(rig.next_message("2").await, "slowly");
     // What the first one did not use is there again.
     rig.say_as(USER, "3", "quick");
-    assert_eq!(rig.hear("3").await, "re: quick");
+    assert_eq!(rig.next_message("3").await, "re: quick");
     let rows = "SELECT state || ' ' || cause || ' ' || input || ' ' || output FROM ledger WHERE person = \
                 (SELECT person FROM accounts WHERE sender = '8') ORDER BY id";
-    assert_eq!(rig.look(rows), ["settled chat 10 2", "settled chat 10 2"]);
+    assert_eq!(rig.query(rows), ["settled chat 10 2", "settled chat 10 2"]);
     rig.finish().await;
 }
 
@@ -163,11 +164,11 @@ async fn subagents_of_a_person_use_that_persons_budget() {
     let search = calls(&[("list_files", serde_json::json!({}))]);
     rig.model.on("count crabs", [with_usage(search, used)]);
     rig.say_as(USER, "2", "hand it on");
-    let refused = rig.hear("2").await;
+    let refused = rig.next_message("2").await;
     assert!(refused.starts_with("Your daily budget of 6,000 tokens is used up"), "{refused}");
     let rows = "SELECT cause || ' ' || state FROM ledger WHERE person =
                 (SELECT person FROM accounts WHERE sender = '8') ORDER BY id";
-    assert_eq!(rig.look(rows), ["chat settled", "subagent settled"]);
+    assert_eq!(rig.query(rows), ["chat settled", "subagent settled"]);
     rig.stop().await;
 }
 
@@ -177,11 +178,11 @@ async fn a_call_that_never_began_costs_nothing_and_one_that_broke_off_costs_the_
     rig.model.on("refuse", [Reply::Fails(ProviderError::Refused("no".to_owned()))]);
     rig.model.on("break", [Reply::Fails(ProviderError::Broken("no".to_owned()))]);
     rig.say_as(USER, "2", "refuse");
-    rig.hear("2").await;
-    assert_eq!(rig.look("SELECT state FROM ledger"), Vec::<String>::new());
+    rig.next_message("2").await;
+    assert_eq!(rig.query("SELECT state FROM ledger"), Vec::<String>::new());
     rig.say_as(USER, "2", "break");
-    rig.hear("2").await;
-    assert_eq!(rig.look("SELECT state FROM ledger"), ["estimated"]);
+    rig.next_message("2").await;
+    assert_eq!(rig.query("SELECT state FROM ledger"), ["estimated"]);
     rig.finish().await;
 }
 
@@ -189,7 +190,7 @@ async fn a_call_that_never_began_costs_nothing_and_one_that_broke_off_costs_the_
 async fn a_side_question_counts_and_is_refused_like_a_message() {
     let mut rig = Rig::of(with_daily(1_000)).await;
     rig.say_as(USER, "2", "/btw how are you?");
-    let refused = rig.hear("2").await;
+    let refused = rig.next_message("2").await;
     assert!(refused.starts_with("Your daily budget of 1,000 tokens is used up"), "{refused}");
     rig.finish().await;
 }
@@ -200,12 +201,12 @@ async fn stopping_a_turn_books_what_was_reserved() {
     let gate = Gate::shut();
     rig.model.on("slow", [held(&gate, says("slowly"))]);
     rig.say_as(USER, "2", "slow");
-    rig.hangs_at(&gate).await;
+    rig.wait_at(&gate).await;
     rig.say_as(USER, "2", "/stop");
-    assert_eq!(rig.hear("2").await, replies::STOPPED);
+    assert_eq!(rig.next_message("2").await, replies::STOPPED);
     gate.open();
     rig.stop_and_start_again().await;
-    rig.counts("SELECT count(*) FROM ledger WHERE state = 'estimated'", 1).await;
+    rig.wait_for_count("SELECT count(*) FROM ledger WHERE state = 'estimated'", 1).await;
     rig.finish().await;
 }
 
@@ -214,12 +215,12 @@ async fn the_ledger_says_whose_and_what_for() {
     let mut rig = Rig::new().await;
     rig.ask("1", "hello").await;
     rig.say_as(USER, "2", "hello");
-    rig.hear("2").await;
+    rig.next_message("2").await;
     rig.ask("1", "/btw and you?").await;
     let rows =
         "SELECT cause || ' ' || (SELECT sender FROM accounts a WHERE a.person = l.person) || ' ' ||
                 (session IS NOT NULL) FROM ledger l ORDER BY id";
-    assert_eq!(rig.look(rows), ["chat 7 1", "chat 8 1", "aside 7 1"]);
+    assert_eq!(rig.query(rows), ["chat 7 1", "chat 8 1", "aside 7 1"]);
     rig.finish().await;
 }
 
@@ -227,11 +228,11 @@ async fn the_ledger_says_whose_and_what_for() {
 async fn only_the_owner_changes_budgets_and_in_private() {
     let mut rig = Rig::new().await;
     rig.say_as(USER, "2", "/budget set p1 1 day");
-    assert_eq!(rig.hear("2").await, replies::BUDGET_FOR_OWNER);
+    assert_eq!(rig.next_message("2").await, replies::BUDGET_FOR_OWNER);
     rig.say_as(USER, "2", "/budget");
-    assert_eq!(rig.hear("2").await, "No budget limits you.");
+    assert_eq!(rig.next_message("2").await, "No budget limits you.");
     rig.say("-1", "/budget set guest 1 day");
-    assert_eq!(rig.hear("-1").await, replies::BUDGET_FOR_OWNER);
+    assert_eq!(rig.next_message("-1").await, replies::BUDGET_FOR_OWNER);
     for wrong in [
         "/budget set guest lots day",
         "/budget set guest 1 year",
@@ -261,7 +262,7 @@ async fn jobs_are_listed_with_their_cost() {
     assert!(rig.ask("1", "/jobs add every 2h | look outside").await.starts_with("Created"));
     let plain = rig.ask("1", "/jobs").await;
     assert!(!plain.contains("in 30 days"), "{plain}");
-    rig.change("UPDATE ledger SET cause = 'job', job = 1, cost = 12000000");
+    rig.execute("UPDATE ledger SET cause = 'job', job = 1, cost = 12000000");
     let listed = rig.ask("1", "/jobs").await;
     assert!(
         listed.contains(", $0.01 in 30 days, about 1.2 ct a run, $4.32 a month: look outside"),
@@ -277,13 +278,13 @@ async fn a_new_job_is_told_with_its_expected_cost_once() {
     let prices = [("script (none)".to_owned(), Price { usual, long: None })];
     let models = Models::default().with_prices(Prices::new(prices));
     let clock = Clock::with_hands(clock);
-    let mut rig = Rig::of(Parts { models, clock, ..Parts::default() }).await;
+    let mut rig = Rig::of(RigOptions { models, clock, ..RigOptions::default() }).await;
     rig.ask("1", "hello").await;
     assert!(rig.ask("1", "/jobs add every 2h | look outside").await.starts_with("Created"));
     let mut told = Vec::new();
     for run in 1..=2 {
         hands.send_replace(Utc::now() + chrono::Duration::minutes(121 * run));
-        told.push(rig.hear("1").await);
+        told.push(rig.next_message("1").await);
     }
     // Ten tokens read and two written, four times until it ends, are 1.2 ct; there are 360 runs in a month.
     let line = "Job 1 costs about 1.2 ct a run, $4.32 a month. /jobs lists it.";

@@ -11,7 +11,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use crate::support::effort;
-use crate::support::somebody::said;
+use crate::support::tool_context::said;
 
 fn text() -> impl Strategy<Value = String> {
     prop_oneof![

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::apart::{PAGE, tainted_with, tells};
 use super::{RECORD, asked_for};
-use crate::support::rig::{OWNER, Parts, Rig, USER};
+use crate::support::rig::{OWNER, Rig, RigOptions, USER};
 use crate::support::script::{Reply, calls, says};
 
 /// The words that the conversation of [`tainted_with`] keeps.
@@ -16,7 +16,7 @@ const KEPT: [&str; 4] =
 
 /// Nobody speaks for so many minutes.
 fn pause(rig: &Rig, minutes: u32) {
-    rig.change(&format!("UPDATE turns SET ended = ended - {minutes} * 60000"));
+    rig.execute(&format!("UPDATE turns SET ended = ended - {minutes} * 60000"));
 }
 
 fn appends() -> Reply {
@@ -36,12 +36,12 @@ async fn is_asked(rig: &mut Rig, chat: &str, why: &str) {
     let question = rig.ask(chat, "tell them").await;
     assert!(question.contains(why), "{question}");
     rig.say(chat, "/deny 1");
-    rig.heard(chat, 3).await;
+    rig.next_messages(chat, 3).await;
 }
 
 #[tokio::test]
 async fn nobody_is_asked_after_the_pause_and_what_others_wrote_is_left_out() {
-    let mut rig = tainted_with(Parts::default()).await;
+    let mut rig = tainted_with(RigOptions::default()).await;
     pause(&rig, 121);
     for lines in ["milk\n", "milk\nmilk\n"] {
         let told = writes_unasked(&mut rig).await;
@@ -56,14 +56,14 @@ async fn nobody_is_asked_after_the_pause_and_what_others_wrote_is_left_out() {
     }
     // No model was asked to sum it up, and the log has all of it.
     assert!(asked_for(&rig, RECORD).is_empty());
-    assert_eq!(rig.look("SELECT text FROM steps WHERE text LIKE '%ebras%'").len(), 2);
-    assert_eq!(rig.look("SELECT chat FROM sessions WHERE kind = 'chat'"), ["1"]);
+    assert_eq!(rig.query("SELECT text FROM steps WHERE text LIKE '%ebras%'").len(), 2);
+    assert_eq!(rig.query("SELECT chat FROM sessions WHERE kind = 'chat'"), ["1"]);
     rig.finish().await;
 }
 
 #[tokio::test]
 async fn nothing_changes_before_the_pause_is_over() {
-    let mut rig = tainted_with(Parts::default()).await;
+    let mut rig = tainted_with(RigOptions::default()).await;
     pause(&rig, 119);
     is_asked(&mut rig, "1", "from read_file").await;
     let told = rig.model.last().transcript();
@@ -73,7 +73,7 @@ async fn nothing_changes_before_the_pause_is_over() {
 
 #[tokio::test]
 async fn nothing_changes_where_it_is_switched_off() {
-    let mut parts = Parts::default();
+    let mut parts = RigOptions::default();
     parts.agent.clean_after = None;
     let mut rig = tainted_with(parts).await;
     pause(&rig, 10_000);
@@ -98,7 +98,7 @@ async fn a_clean_conversation_stays_whole() {
 
 #[tokio::test]
 async fn who_opens_what_was_left_out_is_asked_again_until_the_next_pause() {
-    let mut rig = tainted_with(Parts::default()).await;
+    let mut rig = tainted_with(RigOptions::default()).await;
     pause(&rig, 121);
     let opens = calls(&[("memory_search", json!({"query": "page", "scope": "summary"}))]);
     rig.model.on("which page", [opens, tells(), says("No.")]);
@@ -109,14 +109,14 @@ async fn who_opens_what_was_left_out_is_asked_again_until_the_next_pause() {
         assert!(told.contains(left_out), "{left_out}: {told}");
     }
     rig.say("1", "/deny 1");
-    rig.heard("1", 3).await;
+    rig.next_messages("1", 3).await;
     pause(&rig, 121);
     let told = writes_unasked(&mut rig).await;
     assert!(!told.to_lowercase().contains("zebras"), "{told}");
     for kept in KEPT.into_iter().chain(["which page was it?"]) {
         assert!(told.contains(kept), "{kept}: {told}");
     }
-    let opened = rig.look("SELECT untrusted_summary FROM sessions WHERE kind = 'chat'").remove(0);
+    let opened = rig.query("SELECT untrusted_summary FROM sessions WHERE kind = 'chat'").remove(0);
     assert!(opened.contains(PAGE) && opened.contains("which page was it?"), "{opened}");
     rig.finish().await;
 }
@@ -125,32 +125,32 @@ async fn who_opens_what_was_left_out_is_asked_again_until_the_next_pause() {
 async fn a_group_stays_as_it_is() {
     let mut rig = Rig::new().await;
     rig.say_as(USER, "-1", "home:2 wants to hear of zebras");
-    rig.hear("-1").await;
+    rig.next_message("-1").await;
     pause(&rig, 10_000);
     rig.model.on("tell", [tells(), says("No.")]);
     rig.say_as(OWNER, "-1", "tell them");
-    let question = rig.hear("-1").await;
+    let question = rig.next_message("-1").await;
     assert!(question.contains("messages of others here"), "{question}");
     assert!(rig.model.last().transcript().contains("home:2 wants to hear of zebras"));
     rig.say("-1", "/deny 1");
-    rig.heard("-1", 3).await;
+    rig.next_messages("-1", 3).await;
     rig.finish().await;
 }
 
 #[tokio::test]
 async fn what_the_program_has_said_in_the_pause_stays_whole() {
-    let mut rig = tainted_with(Parts::default()).await;
+    let mut rig = tainted_with(RigOptions::default()).await;
     pause(&rig, 121);
     let reports = calls(&[("task_completion", json!({"result": "It rains."}))]);
     rig.model.on("look outside", [reports]);
     rig.ask("1", "/jobs add every 2h | look outside").await;
     rig.say("1", "/jobs run 1");
-    assert!(rig.heard("1", 2).await.iter().any(|text| text.contains("It rains.")));
+    assert!(rig.next_messages("1", 2).await.iter().any(|text| text.contains("It rains.")));
     rig.ask("1", "/jobs rm 1").await;
     let told = writes_unasked(&mut rig).await;
     assert!(told.contains("It rains.") && told.contains("boat is blue"), "{told}");
     assert!(!told.to_lowercase().contains("zebras"), "{told}");
-    let opened = rig.look("SELECT untrusted_summary FROM sessions WHERE kind = 'chat'").remove(0);
+    let opened = rig.query("SELECT untrusted_summary FROM sessions WHERE kind = 'chat'").remove(0);
     assert!(!opened.contains("It rains."), "{opened}");
     rig.finish().await;
 }
@@ -166,16 +166,16 @@ async fn a_plan_that_retells_it_is_left_out() {
     pause(&rig, 121);
     let told = writes_unasked(&mut rig).await;
     assert!(!told.to_lowercase().contains("zebras"), "{told}");
-    let opened = rig.look("SELECT untrusted_summary FROM sessions WHERE kind = 'chat'").remove(0);
+    let opened = rig.query("SELECT untrusted_summary FROM sessions WHERE kind = 'chat'").remove(0);
     assert!(opened.ends_with("The plan:\n- [ ] Count zebras"), "{opened}");
     rig.finish().await;
 }
 
 #[tokio::test]
 async fn a_summary_of_a_former_version_is_left_out_and_can_be_opened() {
-    let mut rig = tainted_with(Parts::default()).await;
+    let mut rig = tainted_with(RigOptions::default()).await;
     rig.stop().await;
-    rig.change(
+    rig.execute(
         "UPDATE sessions SET begins = (SELECT max(id) + 1 FROM turns), summary = 'They spoke of zebras.',
          summary_sources = NULL",
     );
@@ -192,9 +192,9 @@ async fn a_summary_of_a_former_version_is_left_out_and_can_be_opened() {
 
 #[tokio::test]
 async fn a_conversation_of_a_former_version_without_sources_is_left_out_whole() {
-    let mut rig = tainted_with(Parts::default()).await;
+    let mut rig = tainted_with(RigOptions::default()).await;
     rig.stop().await;
-    rig.change("UPDATE steps SET sources = NULL; UPDATE calls SET sources = NULL");
+    rig.execute("UPDATE steps SET sources = NULL; UPDATE calls SET sources = NULL");
     pause(&rig, 121);
     rig.start().await;
     let told = writes_unasked(&mut rig).await;

@@ -56,7 +56,7 @@ async fn shortens_old_results_within_a_long_turn() {
     let after = rig.model.last();
     assert_eq!(after.messages[..last.messages.len()], last.messages);
     assert!(
-        rig.look(&format!("SELECT output FROM calls WHERE output LIKE '%{LEFT_OUT}%'")).is_empty()
+        rig.query(&format!("SELECT output FROM calls WHERE output LIKE '%{LEFT_OUT}%'")).is_empty()
     );
     rig.finish().await;
 }
@@ -163,7 +163,7 @@ async fn a_turn_that_has_heard_of_a_subagent_outlives_a_compaction() {
     rig.model.on("count", [calls(&[("task_completion", json!({"result": "42"}))])]);
     rig.model.on("the new summary", [says("They said hello.")]);
     rig.say("1", "go");
-    let mut input = rig.heard("1", 2).await;
+    let mut input = rig.next_messages("1", 2).await;
     input.sort();
     assert_eq!(input, [replies::subagent_ended(1, "count", true, "42"), "Which?".to_owned()]);
     assert_eq!(rig.ask("1", "red").await, "Red it is.");

@@ -8,16 +8,16 @@ use peacrab::replies;
 use serde_json::json;
 
 use super::{NOTES, RECORD, asked_for, has_summaries, long, plain, rig};
-use crate::support::double::Double;
-use crate::support::rig::{Parts, Rig};
-use crate::support::script::{Asked, Reply, Script, calls};
+use crate::support::fake_channel::FakeChannel;
+use crate::support::rig::{Rig, RigOptions};
+use crate::support::script::{Asked, Reply, ScriptedModel, calls};
 
 /// Short turns that a conversation has.
 const TURNS: usize = 40;
 
 async fn with_memory(context_window: u64, memory_bytes: usize) -> Rig {
-    let mut rig = Rig::at_rest(Double::with(false, 1_000_000), Parts::default());
-    rig.model = Script::with_room(context_window);
+    let mut rig = Rig::at_rest(FakeChannel::with(false, 1_000_000), RigOptions::default());
+    rig.model = ScriptedModel::with_room(context_window);
     fs::create_dir_all(rig.workspace()).unwrap();
     rig.start().await;
     let fact = "- The crab in the garden pond likes to be fed at seven in the evening.\n";
@@ -36,7 +36,7 @@ async fn answered(rig: &mut Rig, text: &str) -> Vec<String> {
     rig.say("1", text);
     let mut others = Vec::new();
     loop {
-        let input = rig.hear("1").await;
+        let input = rig.next_message("1").await;
         if input.starts_with("re: ") {
             return others;
         }
@@ -89,7 +89,7 @@ async fn notes_are_taken_only_after_much_was_said() {
     rig.model.on("m0", [plain(&long())]);
     rig.ask("1", "m0").await;
     let rained = "SELECT count(*) FROM sessions WHERE summary LIKE '%rained%'";
-    rig.counts(rained, 1).await;
+    rig.wait_for_count(rained, 1).await;
     assert_eq!(asked_for(&rig, RECORD).len(), 2);
     assert_eq!(asked_for(&rig, NOTES).len(), 1);
     rig.finish().await;
@@ -124,7 +124,7 @@ async fn a_single_long_turn_is_compacted_within() {
     rig.ask("1", "and now").await;
     let after = rig.model.last();
     assert_eq!(after.messages[..last.messages.len()], last.messages);
-    assert_eq!(rig.look("SELECT text FROM steps WHERE text LIKE 'thought0%'").len(), 1);
+    assert_eq!(rig.query("SELECT text FROM steps WHERE text LIKE 'thought0%'").len(), 1);
     rig.finish().await;
 }
 
@@ -137,7 +137,7 @@ async fn compact_sees_what_was_noted_since_the_last_turn() {
     rig.model.on("go", [calls(&[("spawn", json!({"task": "count"}))]), plain("It counts.")]);
     rig.model.on("count", [calls(&[("task_completion", json!({"result": "42"}))])]);
     rig.say("1", "go");
-    rig.heard("1", 2).await;
+    rig.next_messages("1", 2).await;
     rig.settled().await;
     rig.model.on(RECORD, [plain("A talk of numbers.")]);
     // The turn with the result and the one before it stay whole.

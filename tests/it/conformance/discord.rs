@@ -11,7 +11,7 @@ use tokio::net::TcpListener;
 
 use super::stage::{Act, Bot, Place, Seen, Stage, Trouble, Who};
 use crate::support::discord_api::line::{ADA, BOB, BOT, CREW, Line, Person, THREAD, id_at};
-use crate::support::discord_api::{ANOTHER_TOKEN, DiscordApi, Disturb, Fault, TOKEN};
+use crate::support::discord_api::{ANOTHER_TOKEN, ConnectionFault, DiscordApi, Fault, TOKEN};
 
 const EVE: Person = Person { id: 800_000_000_000_000_005, name: "Eve", is_bot: false };
 const ROBOT: Person = Person { id: 800_000_000_000_000_009, name: "Robot", is_bot: true };
@@ -225,7 +225,7 @@ impl Stage for OnDiscord {
     }
 
     fn drop_link(&self) {
-        self.0.disturb(Disturb::Cut);
+        self.0.disturb(ConnectionFault::Cut);
     }
 
     fn ignore_handshake(&self) {
@@ -233,7 +233,7 @@ impl Stage for OnDiscord {
     }
 
     fn silence_link(&self) {
-        self.0.disturb(Disturb::Freeze);
+        self.0.disturb(ConnectionFault::Freeze);
     }
 
     fn revoke_token(&self) {

@@ -88,7 +88,7 @@ pub(super) async fn stops_without_a_mention<S: Stage>() {
         scene.stage.say(Group, Ada, stop);
         let is_one = |seen: &Seen| seen.text == replies::NOTHING_TO_STOP;
         let count = |scene: &Scene<S>| scene.stage.seen().into_iter().filter(is_one).count();
-        scene.becomes(stop, |scene| count(scene) == before + 1).await;
+        scene.wait_until(stop, |scene| count(scene) == before + 1).await;
     }
     // Said to others, and no such command.
     scene.stage.say(Group, Bob, "please /stop it");

@@ -188,7 +188,7 @@ pub(super) async fn shows_that_it_works<S: Stage>() {
     let gate = Gate::shut();
     scene.model.on("work", [held(&gate, says("Done."))]);
     scene.stage.say(S::TYPES_IN, Ada, "work");
-    scene.becomes("a sign", |scene| scene.stage.typings() > 0).await;
+    scene.wait_until("a sign", |scene| scene.stage.typings() > 0).await;
     assert_eq!(scene.stage.seen(), Vec::<Seen>::new());
     gate.open();
     assert_eq!(scene.hears("Done.").await.place, S::TYPES_IN);
@@ -204,7 +204,7 @@ pub(super) async fn puts_a_sign_at_what_it_takes_up<S: Stage>() {
         let gate = Gate::shut();
         scene.model.on(words, [held(&gate, says(&format!("I {words}.")))]);
         let asked = scene.stage.say(place, Ada, &S::mention(words));
-        scene.becomes("a sign", |scene| scene.stage.reacted(place, &asked)).await;
+        scene.wait_until("a sign", |scene| scene.stage.reacted(place, &asked)).await;
         gate.open();
         scene.hears(&format!("I {words}.")).await;
     }
@@ -223,17 +223,17 @@ pub(super) async fn takes_one_press_of_whom_it_asked<S: Stage>() {
     let [red, blue] = ["red", "blue"].map(|label| scene.stage.button(&question, label));
     for other in [Eve, Bob] {
         let press = scene.stage.press(other, &question, &red);
-        scene.becomes("no", |scene| scene.stage.told(other, &press).is_some()).await;
+        scene.wait_until("no", |scene| scene.stage.told(other, &press).is_some()).await;
         let told = scene.stage.told(other, &press);
         assert_eq!(told.as_deref(), Some(replies::NOT_YOURS_TO_PRESS));
     }
     scene.stage.press(Ada, &question, &blue);
     assert_eq!(scene.hears("Blue it is.").await.place, Group);
     let press = scene.stage.press(Ada, &question, &red);
-    scene.becomes("no", |scene| scene.stage.told(Ada, &press).is_some()).await;
+    scene.wait_until("no", |scene| scene.stage.told(Ada, &press).is_some()).await;
     assert_eq!(scene.stage.told(Ada, &press).as_deref(), Some(replies::ALREADY_DECIDED));
     let question = |seen: &Seen| seen.id == question.id && seen.text.contains("→ blue (Ada");
-    scene.becomes("what was decided", |scene| scene.stage.seen().iter().any(question)).await;
+    scene.wait_until("what was decided", |scene| scene.stage.seen().iter().any(question)).await;
     scene.settles(2).await;
     assert!(scene.stage.seen().iter().all(|seen| seen.buttons.is_empty()));
     assert_eq!(scene.stage.seen().len(), 3, "{:?}", scene.stage.seen());
@@ -247,7 +247,7 @@ async fn bob_waits<S: Stage>(scene: &Scene<S>, gate: &Gate) -> String {
     scene.stage.say(Thread, Ada, &S::mention("first"));
     gate.reached(1).await;
     let id = scene.stage.say(Thread, Bob, &S::mention("helo"));
-    scene.becomes("Bob's words", |scene| scene.count(WAITING) == Some(1)).await;
+    scene.wait_until("Bob's words", |scene| scene.count(WAITING) == Some(1)).await;
     id
 }
 
@@ -259,7 +259,7 @@ pub(super) async fn answers_what_was_changed_as_it_is_now<S: Stage>() {
     scene.model.on("hello there", [says("The second.")]);
     scene.stage.edit(Thread, Bob, &helo, &S::mention("hello there"));
     let changed = "SELECT count(*) FROM inbound WHERE message LIKE '%hello there%'";
-    scene.becomes("the change", |scene| scene.count(changed) == Some(1)).await;
+    scene.wait_until("the change", |scene| scene.count(changed) == Some(1)).await;
     gate.open();
     assert_eq!(scene.hears("The second.").await.place, Thread);
     // What was answered stays answered.
@@ -274,7 +274,7 @@ pub(super) async fn answers_what_was_changed_to_speak_to_nobody<S: Stage>() {
     scene.model.on("hello there", [says("The second.")]);
     scene.stage.edit(Thread, Bob, &helo, "hello there");
     let changed = "SELECT count(*) FROM inbound WHERE message LIKE '%hello there%'";
-    scene.becomes("the change", |scene| scene.count(changed) == Some(1)).await;
+    scene.wait_until("the change", |scene| scene.count(changed) == Some(1)).await;
     gate.open();
     assert_eq!(scene.hears("The second.").await.place, Thread);
     let told = scene.model.last().transcript();
@@ -289,7 +289,7 @@ pub(super) async fn leaves_alone_what_was_deleted<S: Stage>() {
     let (scene, gate) = (Scene::<S>::new().await, Gate::shut());
     let helo = bob_waits(&scene, &gate).await;
     scene.stage.delete(Thread, &helo);
-    scene.becomes("the deletion", |scene| scene.count(WAITING) == Some(0)).await;
+    scene.wait_until("the deletion", |scene| scene.count(WAITING) == Some(0)).await;
     gate.open();
     scene.hears("The first.").await;
     scene.ends_with(2, &["The first."]).await;

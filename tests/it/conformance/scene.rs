@@ -32,7 +32,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::stage::{Bot, Place, Seen, Stage, Who};
-use crate::support::script::Script;
+use crate::support::script::ScriptedModel;
 
 /// Longer than anything here takes, also on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -53,7 +53,7 @@ pub(crate) const AWAY: &str = "away";
 
 pub(crate) struct Scene<S: Stage> {
     pub(crate) stage: S,
-    pub(crate) model: Arc<Script>,
+    pub(crate) model: Arc<ScriptedModel>,
     folder: TempDir,
     bots: Vec<(&'static str, String, Bot)>,
     drafts: Pace,
@@ -120,7 +120,7 @@ impl<S: Stage> Scene<S> {
     /// Starts the daemon, and waits until all bots hear.
     pub(crate) async fn begin(&mut self) {
         self.start().await;
-        self.becomes("the links", |scene| scene.bots.iter().all(|(name, ..)| scene.is_up(name)))
+        self.wait_until("the links", |scene| scene.bots.iter().all(|(name, ..)| scene.is_up(name)))
             .await;
     }
 
@@ -153,7 +153,7 @@ impl<S: Stage> Scene<S> {
             mcp: BTreeMap::default(),
             store: store::StoreOptions::default(),
             intake: Intake::default(),
-            surroundings: SkillEnvironment::default(),
+            skill_environment: SkillEnvironment::default(),
             program: "peacrab".to_owned(),
             restarts: false,
             supervision: Default::default(),
@@ -193,7 +193,7 @@ impl<S: Stage> Scene<S> {
     }
 
     /// Waits until something is so.
-    pub(crate) async fn becomes(&self, what: &str, so: impl Fn(&Self) -> bool) {
+    pub(crate) async fn wait_until(&self, what: &str, so: impl Fn(&Self) -> bool) {
         let begun = Instant::now();
         while !so(self) {
             if begun.elapsed() > PATIENCE {
@@ -207,7 +207,7 @@ impl<S: Stage> Scene<S> {
     /// Waits for a message that holds these words; gives the first.
     pub(crate) async fn hears(&self, words: &str) -> Seen {
         let find = |seen: Vec<Seen>| seen.into_iter().find(|seen| seen.text.contains(words));
-        self.becomes(words, |scene| find(scene.stage.seen()).is_some()).await;
+        self.wait_until(words, |scene| find(scene.stage.seen()).is_some()).await;
         find(self.stage.seen()).unwrap()
     }
 
@@ -243,13 +243,13 @@ impl<S: Stage> Scene<S> {
     pub(crate) async fn settles(&self, n: i64) {
         let done = "SELECT count(*) FROM inbound
                     WHERE state = 'done' AND outcome <> 'turned away'";
-        self.becomes("all outcomes", |scene| scene.count(done) == Some(n)).await;
+        self.wait_until("all outcomes", |scene| scene.count(done) == Some(n)).await;
         for open in [
             "SELECT count(*) FROM inbound WHERE state <> 'done'",
             "SELECT count(*) FROM turns WHERE ending IS NULL",
             "SELECT count(*) FROM outbox WHERE state = 'pending'",
         ] {
-            self.becomes(open, |scene| scene.count(open) == Some(0)).await;
+            self.wait_until(open, |scene| scene.count(open) == Some(0)).await;
         }
     }
 

@@ -76,7 +76,7 @@ pub(super) async fn waits_while_a_server_fails_for_long<S: Stage>() {
     scene.stage.say(Private(Ada), Ada, "one");
     scene.stage.say(Private(Bob), Bob, "two");
     let failing = "SELECT count(*) FROM outbox WHERE attempts >= 3 AND failing_since IS NOT NULL";
-    scene.becomes("failures", |scene| scene.count(failing) == Some(2)).await;
+    scene.wait_until("failures", |scene| scene.count(failing) == Some(2)).await;
     let calls = scene.stage.calls(Act::Send);
     assert!((6..=8).contains(&calls), "{calls} calls");
     scene.stage.heal();
@@ -97,7 +97,7 @@ pub(super) async fn gives_up_a_file_that_fails_while_others_arrive<S: Stage>() {
     scene.model.on("send the plan", [file, says("NO_REPLY")]);
     scene.stage.say(Private(Ada), Ada, "send the plan");
     let ended = "SELECT count(*) FROM turns WHERE ending IS NOT NULL";
-    scene.becomes("the turn's end", |scene| scene.count(ended) == Some(1)).await;
+    scene.wait_until("the turn's end", |scene| scene.count(ended) == Some(1)).await;
     // What comes after it does not wait for ever.
     scene.stage.say(Private(Ada), Ada, "one");
     scene.hears("re: one").await;
@@ -123,7 +123,7 @@ pub(super) async fn leaves_no_draft_beside_an_answer_over_a_slow_link<S: Stage>(
     let gate = Gate::shut();
     scene.model.on("grow", [paced(&[("Let me", None), (" see.", Some(&gate))])]);
     scene.stage.say(Private(Ada), Ada, "grow");
-    scene.becomes("a draft on its way", |scene| scene.stage.calls(Act::Send) > 0).await;
+    scene.wait_until("a draft on its way", |scene| scene.stage.calls(Act::Send) > 0).await;
     gate.open();
     scene.hears("Let me see.").await;
     scene.ends_with(1, &["Let me see."]).await;
@@ -189,9 +189,9 @@ pub(super) async fn goes_on_elsewhere_when_a_token_is_revoked<S: Stage>() {
     scene.begin().await;
     scene.ask(Private(Ada), Ada, "one").await;
     scene.stage.revoke_token();
-    scene.becomes("trouble", |scene| scene.trouble(HOME).contains("token not accepted")).await;
+    scene.wait_until("trouble", |scene| scene.trouble(HOME).contains("token not accepted")).await;
     another.say(Private(Ada), Ada, "two");
-    scene.becomes("an answer", |_| texts(&another) == ["re: two"]).await;
+    scene.wait_until("an answer", |_| texts(&another) == ["re: two"]).await;
     assert!(!scene.is_up(HOME) && scene.is_up(AWAY), "{}", scene.trouble(AWAY));
     scene.ends_with(2, &["re: one"]).await;
 }
@@ -201,10 +201,10 @@ pub(super) async fn comes_up_once_there_is_a_network<S: Stage>() {
     // Somewhere else, until ours begins.
     let mut scene = Scene::of(S::start().await, base);
     scene.start().await;
-    scene.becomes("trouble", |scene| scene.trouble(HOME).contains("no connection")).await;
+    scene.wait_until("trouble", |scene| scene.trouble(HOME).contains("no connection")).await;
     let listener: TcpListener = socket.listen(16).unwrap();
     scene.stage = S::start_at(listener).await;
-    scene.becomes("the link", |scene| scene.is_up(HOME)).await;
+    scene.wait_until("the link", |scene| scene.is_up(HOME)).await;
     scene.ask(Private(Ada), Ada, "one").await;
     scene.ends_with(1, &["re: one"]).await;
 }
@@ -233,7 +233,7 @@ pub(super) async fn names_an_address_where_nobody_answers<S: Stage>() {
 async fn trouble_at<S: Stage>(base: String) -> String {
     let mut scene = Scene::of(S::start().await, base);
     scene.start().await;
-    scene.becomes("trouble", |scene| !scene.trouble(HOME).is_empty()).await;
+    scene.wait_until("trouble", |scene| !scene.trouble(HOME).is_empty()).await;
     let trouble = scene.trouble(HOME);
     assert!(trouble.ends_with(": is api_url right?"), "{trouble}");
     assert!(!S::TOKENS.iter().any(|token| trouble.contains(token)), "{trouble}");
@@ -260,7 +260,7 @@ pub(super) async fn keeps_two_bots_of_one_platform_apart<S: Stage>() {
     scene.stage.say(Private(Ada), Ada, "one");
     another.say(Private(Ada), Ada, "two");
     scene
-        .becomes("both answers", |scene| {
+        .wait_until("both answers", |scene| {
             texts(&scene.stage) == ["re: one"] && texts(&another) == ["re: two"]
         })
         .await;

@@ -34,7 +34,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::shell;
-use crate::support::platform::{Manners, OWNER, Platform};
+use crate::support::platform::{OWNER, Platform, PlatformBehavior};
 use crate::support::script::faults;
 use crate::support::tools::ActingTool;
 
@@ -92,7 +92,7 @@ pub(super) const SPEC: &str = "PEACRAB_TEST_CRASH";
 pub(super) struct Spec {
     pub(super) home: PathBuf,
     pub(super) platform: PathBuf,
-    pub(super) manners: Manners,
+    pub(super) manners: PlatformBehavior,
     pub(super) asks: Asks,
     pub(super) restarts: bool,
     /// Facts are noticed.
@@ -190,7 +190,7 @@ fn plan(spec: Spec) -> DaemonParts {
             documents: Some(DocumentReader::new(env!("CARGO_BIN_EXE_peacrab"))),
             ..Intake::default()
         },
-        surroundings: SkillEnvironment::default(),
+        skill_environment: SkillEnvironment::default(),
         program: "peacrab".to_owned(),
         restarts: spec.restarts,
         supervision: Default::default(),

@@ -8,7 +8,7 @@ use peacrab::types::message::{DeliveryId, Press};
 
 use super::child::{ACT, ACTS, Asks, At, Kill, When};
 use super::{KNOWING, Scene, UNKNOWING, verdict};
-use crate::support::platform::{Got, Line, Manners, Platform};
+use crate::support::platform::{Line, Platform, PlatformBehavior, ReceivedMessage};
 
 const WRITE: &str = "append one to log.md";
 const ASK: &str = "ask Which: red, blue";
@@ -122,7 +122,12 @@ const QUESTIONS: &[Case] = &[
 
 impl Case {
     /// Kills before or after each commit in turn, each in a world of its own.
-    fn kill_at_each_commit(&self, manners: Manners, when: When, (said, tool): (&str, &str)) {
+    fn kill_at_each_commit(
+        &self,
+        manners: PlatformBehavior,
+        when: When,
+        (said, tool): (&str, &str),
+    ) {
         for commit in 1.. {
             let mut scene = Scene::with_said(manners, &[("1", said)]);
             scene.reaction = self.reaction;
@@ -149,7 +154,8 @@ impl Case {
         let got = scene.platform().got();
         let asked: Vec<_> = got.iter().filter(|got| !got.choices.is_empty()).collect();
         assert!(asked.iter().all(|got| got.delivery == asked[0].delivery), "{at}: {got:?}");
-        let is_answer = |got: &&Got| got.delivery != 0 && got.text.contains("(This is a rehearsal");
+        let is_answer =
+            |got: &&ReceivedMessage| got.delivery != 0 && got.text.contains("(This is a rehearsal");
         let answer = got.iter().find(is_answer).map(|got| got.delivery);
         assert!(got.iter().filter(is_answer).all(|got| Some(got.delivery) == answer), "{at}");
         let answer = got.iter().filter(|got| Some(got.delivery) == answer);

@@ -7,7 +7,7 @@ use std::path::Path;
 use rusqlite::{Connection, OpenFlags};
 
 use super::database;
-use crate::support::platform::{Got, Manners, PHOTO, Platform, document};
+use crate::support::platform::{PHOTO, Platform, PlatformBehavior, ReceivedMessage, document};
 
 /// The mark of what may have been sent before (docs/faq.md tells people of it).
 const MARK: &str = "(perhaps sent twice)\n";
@@ -74,7 +74,7 @@ pub(super) fn runs(home: &Path) -> Vec<String> {
     rows.collect::<Result<_, _>>().unwrap()
 }
 
-pub(super) fn judge(home: &Path, platform: &Platform, manners: Manners) {
+pub(super) fn judge(home: &Path, platform: &Platform, manners: PlatformBehavior) {
     let store = open(home).unwrap();
     each_message_has_its_one_outcome(&store, platform);
     no_call_is_open(&store);
@@ -171,7 +171,7 @@ fn no_call_is_open(store: &Connection) {
     assert_eq!(failed, None);
 }
 
-fn all_deliveries_arrived_once(store: &Connection, platform: &Platform, manners: Manners) {
+fn all_deliveries_arrived_once(store: &Connection, platform: &Platform, manners: PlatformBehavior) {
     let dead = "SELECT count(*) FROM chunks WHERE state = 'dead'";
     if manners.knows {
         assert_eq!(count(store, dead), Some(0), "given up: {}", dump(platform));
@@ -235,7 +235,7 @@ struct Chunk {
 }
 
 impl Chunk {
-    fn is_part_of(&self, got: &Got) -> bool {
+    fn is_part_of(&self, got: &ReceivedMessage) -> bool {
         (got.delivery, got.part) == (self.delivery, self.part)
     }
 }

@@ -6,7 +6,7 @@ use std::fs;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 
-use crate::support::binary::{Scene, home, home_at, until};
+use crate::support::binary::{ProgramFixture, home, home_at, until};
 use crate::support::bot_api::BotApi;
 
 const TOKEN: &str = "4242:AAAA-this-is-a-token-of-the-right-length";
@@ -14,22 +14,22 @@ const TOKEN: &str = "4242:AAAA-this-is-a-token-of-the-right-length";
 #[tokio::test]
 async fn check_says_what_would_start_and_starts_nothing() {
     let api = BotApi::start().await;
-    let scene = Scene::new(&home(&api));
-    let ended = scene.run(&["check"]).await;
+    let fixture = ProgramFixture::new(&home(&api));
+    let ended = fixture.run(&["check"]).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
     for words in ["home: telegram", api.url(), "rehearsal, no model", "there is no model"] {
         assert!(ended.out.contains(words), "{words}: {ended:?}");
     }
     assert!(!ended.out.contains(api.token()), "{ended:?}");
-    assert!(!scene.home().exists() && api.received().is_empty());
+    assert!(!fixture.home().exists() && api.received().is_empty());
 }
 
 #[tokio::test]
 async fn check_says_what_the_environment_alone_starts() {
-    let scene = Scene::new("");
-    let mut command = scene.command(&[], &["check"]);
+    let fixture = ProgramFixture::new("");
+    let mut command = fixture.command(&[], &["check"]);
     command.env("TELEGRAM_BOT_TOKEN", TOKEN).env("OPENAI_API_KEY", "sk-0123456789abcdef");
-    let ended = scene.run_with(command, "").await;
+    let ended = fixture.run_with(command, "").await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert!(ended.out.contains("telegram (https://api.telegram.org)"), "{ended:?}");
     assert!(ended.out.contains("(openai, https://api.openai.com/v1)"), "{ended:?}");
@@ -40,20 +40,20 @@ async fn check_says_what_the_environment_alone_starts() {
 async fn a_broken_config_is_refused_with_all_that_is_wrong() {
     let broken = "[agent]\nstep_max = 3\nturns_max = 0\n[channels.home]\ntype = \"telegramm\"\n\
                   [providers.main]\ntype = \"openai\"\n";
-    let scene = Scene::new(broken);
+    let fixture = ProgramFixture::new(broken);
     for args in [&["check"] as &[&str], &["run"], &["chat", "-m", "hello"], &[]] {
-        let ended = scene.run(args).await;
+        let ended = fixture.run(args).await;
         assert_eq!((ended.code, ended.out.as_str()), (Some(2), ""), "{args:?}: {ended:?}");
         for words in ["config.toml:2:1", "steps_max", "config.toml:3:", "config.toml:5:", "model"] {
             assert!(ended.err.contains(words), "{args:?} says nothing of {words}: {ended:?}");
         }
     }
-    assert!(!scene.home().exists(), "a config that is refused must not leave a home");
+    assert!(!fixture.home().exists(), "a config that is refused must not leave a home");
 }
 
 #[tokio::test]
 async fn explain_gives_the_decision_and_its_reason() {
-    let scene = Scene::new("[asking]\napprove_tools = [\"write_*\"]\n");
+    let fixture = ProgramFixture::new("[asking]\napprove_tools = [\"write_*\"]\n");
     let elsewhere = r#"{"to": "home:42", "text": "hello"}"#;
     for (args, words) in [
         (
@@ -125,30 +125,30 @@ async fn explain_gives_the_decision_and_its_reason() {
         ),
         (&["read_file", "--role", "guest"], "and the person who asked has the role guest"),
     ] {
-        let ended = scene.run(&[&["explain"], args].concat()).await;
+        let ended = fixture.run(&[&["explain"], args].concat()).await;
         assert_eq!(ended.code, Some(0), "{args:?}: {ended:?}");
         assert!(ended.out.contains(words), "{args:?}: {ended:?}");
     }
     for (args, code) in
         [(&["fly"] as &[&str], 1), (&["message", "{"], 1), (&["message", "--role", "king"], 2)]
     {
-        let ended = scene.run(&[&["explain"], args].concat()).await;
+        let ended = fixture.run(&[&["explain"], args].concat()).await;
         assert_eq!(ended.code, Some(code), "{args:?}: {ended:?}");
     }
-    assert!(!scene.home().exists());
+    assert!(!fixture.home().exists());
 }
 
 #[tokio::test]
 async fn a_command_that_nobody_knows_is_refused() {
-    let ended = Scene::new("").run(&["swim"]).await;
+    let ended = ProgramFixture::new("").run(&["swim"]).await;
     assert_eq!(ended.code, Some(2), "{ended:?}");
 }
 
 #[tokio::test]
 async fn commands_that_need_a_daemon_say_so() {
-    let scene = Scene::new("");
+    let fixture = ProgramFixture::new("");
     for args in [&["status"] as &[&str], &["pair", "list"]] {
-        let ended = scene.run(args).await;
+        let ended = fixture.run(args).await;
         assert_eq!((ended.code, ended.out.as_str()), (Some(1), ""), "{ended:?}");
         assert!(ended.err.contains("no daemon runs"), "{ended:?}");
     }
@@ -157,39 +157,39 @@ async fn commands_that_need_a_daemon_say_so() {
 #[tokio::test]
 async fn chat_answers_through_the_daemon() {
     let api = BotApi::start().await;
-    let scene = Scene::new(&home(&api));
-    let _daemon = scene.daemon().await;
-    chats(&scene).await;
+    let fixture = ProgramFixture::new(&home(&api));
+    let _daemon = fixture.daemon().await;
+    chats(&fixture).await;
 }
 
 #[tokio::test]
 async fn chat_answers_without_a_daemon_and_without_telegram() {
     let api = BotApi::start().await;
-    let scene = Scene::new(&home(&api));
-    chats(&scene).await;
+    let fixture = ProgramFixture::new(&home(&api));
+    chats(&fixture).await;
     assert!(api.received().is_empty(), "{:?}", api.received());
 }
 
 #[tokio::test]
 async fn chat_does_not_wait_for_an_answer_to_nothing() {
-    let scene = Scene::new("");
+    let fixture = ProgramFixture::new("");
     for message in ["", " \n"] {
-        let ended = scene.run(&["chat", "-m", message]).await;
+        let ended = fixture.run(&["chat", "-m", message]).await;
         assert_eq!((ended.code, ended.out.as_str()), (Some(1), ""), "{ended:?}");
         assert!(ended.err.contains("the message is empty"), "{ended:?}");
     }
-    let ended = scene.run(&["chat"]).await;
+    let ended = fixture.run(&["chat"]).await;
     assert_eq!((ended.code, ended.out.as_str()), (Some(0), ""), "{ended:?}");
 }
 
-async fn chats(scene: &Scene) {
+async fn chats(fixture: &ProgramFixture) {
     for (args, input) in [
         (&["chat", "-m", "hello"] as &[&str], ""),
         (&["chat"], "hello\n"),
         (&["chat"], "hello"),
         (&["chat", "--session", "other"], "\nhello\n\n"),
     ] {
-        let ended = scene.run_with(scene.command(&[], args), input).await;
+        let ended = fixture.run_with(fixture.command(&[], args), input).await;
         assert_eq!(ended.code, Some(0), "{args:?}: {ended:?}");
         assert_eq!(ended.out.matches("You said: hello").count(), 1, "{args:?}: {ended:?}");
         assert!(ended.out.contains("This is a rehearsal"), "{args:?}: {ended:?}");
@@ -198,13 +198,13 @@ async fn chats(scene: &Scene) {
 
 #[tokio::test]
 async fn of_many_terminals_at_once_each_is_answered_or_told_why_not() {
-    let scene = Scene::new(&home_at("http://127.0.0.1:9", TOKEN));
-    let _daemon = scene.daemon().await;
+    let fixture = ProgramFixture::new(&home_at("http://127.0.0.1:9", TOKEN));
+    let _daemon = fixture.daemon().await;
     let names: Vec<_> = (0..30).map(|number| format!("s{number}")).collect();
     let args: Vec<_> =
         names.iter().map(|name| ["chat", "-m", "hello", "--session", name]).collect();
     let mut answered = 0;
-    for ended in join_all(args.iter().map(|args| scene.run(args))).await {
+    for ended in join_all(args.iter().map(|args| fixture.run(args))).await {
         match ended.code {
             Some(0) => {
                 answered += 1;
@@ -218,42 +218,42 @@ async fn of_many_terminals_at_once_each_is_answered_or_told_why_not() {
 
 #[tokio::test]
 async fn what_was_done_is_listed_and_undone_with_and_without_a_daemon() {
-    let scene = Scene::new(&home_at("http://127.0.0.1:9", TOKEN));
-    let nothing = scene.run(&["actions", "--json"]).await;
+    let fixture = ProgramFixture::new(&home_at("http://127.0.0.1:9", TOKEN));
+    let nothing = fixture.run(&["actions", "--json"]).await;
     assert_eq!((nothing.code, nothing.out.trim()), (Some(0), "[]"), "{nothing:?}");
-    let file = scene.home().join("workspace/log.md");
-    scene.run(&["chat", "-m", "append one to log.md"]).await;
+    let file = fixture.home().join("workspace/log.md");
+    fixture.run(&["chat", "-m", "append one to log.md"]).await;
     assert!(file.exists());
-    acts(&scene, 1).await;
+    acts(&fixture, 1).await;
     assert!(!file.exists());
-    let _daemon = scene.daemon().await;
-    scene.run(&["chat", "-m", "append one to log.md"]).await;
+    let _daemon = fixture.daemon().await;
+    fixture.run(&["chat", "-m", "append one to log.md"]).await;
     // The undo was the second one.
-    acts(&scene, 3).await;
+    acts(&fixture, 3).await;
     assert!(!file.exists());
 }
 
-async fn acts(scene: &Scene, number: u32) {
-    let listed = scene.run(&["actions", "--json", "--limit", "1"]).await;
+async fn acts(fixture: &ProgramFixture, number: u32) {
+    let listed = fixture.run(&["actions", "--json", "--limit", "1"]).await;
     let actions: Value = serde_json::from_str(&listed.out).unwrap();
     assert_eq!((&actions[0]["id"], &actions[0]["undo"]), (&number.into(), &"open".into()));
     assert_eq!(actions[0]["tool"], "append_file");
-    let listed = scene.run(&["actions"]).await;
+    let listed = fixture.run(&["actions"]).await;
     assert!(listed.out.starts_with(&format!("{number} · ")), "{listed:?}");
     let number = number.to_string();
-    let undone = scene.run(&["undo", &number]).await;
+    let undone = fixture.run(&["undo", &number]).await;
     assert_eq!(undone.code, Some(0), "{undone:?}");
     assert!(undone.out.starts_with("Undone: action"), "{undone:?}");
-    let again = scene.run(&["undo", &number]).await;
+    let again = fixture.run(&["undo", &number]).await;
     assert_eq!(again.code, Some(1), "{again:?}");
     assert!(again.err.contains("nothing was undone"), "{again:?}");
 }
 
 #[tokio::test]
 async fn chat_shows_what_happens_inside_if_asked() {
-    let scene = Scene::new(&home_at("http://127.0.0.1:9", TOKEN));
-    let _daemon = scene.daemon().await;
-    let ended = scene.run(&["chat", "-v", "-m", "remember that the crab is small"]).await;
+    let fixture = ProgramFixture::new(&home_at("http://127.0.0.1:9", TOKEN));
+    let _daemon = fixture.daemon().await;
+    let ended = fixture.run(&["chat", "-v", "-m", "remember that the crab is small"]).await;
     for words in
         ["turn begins", "remember is done in", "memory updated: ", "turn ends", "delivered"]
     {
@@ -263,9 +263,9 @@ async fn chat_shows_what_happens_inside_if_asked() {
 
 #[tokio::test]
 async fn status_is_json_with_its_documented_fields() {
-    let scene = Scene::new(&home_at("http://127.0.0.1:9", TOKEN));
-    let daemon = scene.daemon().await;
-    let status = scene.status().await;
+    let fixture = ProgramFixture::new(&home_at("http://127.0.0.1:9", TOKEN));
+    let daemon = fixture.daemon().await;
+    let status = fixture.status().await;
     let names = [
         "version",
         "home",
@@ -295,12 +295,12 @@ async fn status_is_json_with_its_documented_fields() {
     assert_eq!(keys(&status["disk"]), BTreeSet::from(names));
     assert!(status["disk"]["database"].as_u64() > Some(0), "{status}");
     assert_eq!(status["health"], json!({ "agent_loop": true, "store": true }));
-    assert_eq!(status["home"], scene.home().display().to_string());
+    assert_eq!(status["home"], fixture.home().display().to_string());
     assert!(status["provider"].as_str().unwrap().contains("rehearsal"), "{status}");
     // The tools of the hardware are described to the owner's model, too.
     let most = if cfg!(feature = "hardware") { 3500 } else { 3000 };
     assert!((1..=most).contains(&status["prompt_tokens"].as_u64().unwrap()), "{status}");
-    let words = scene.run(&["status"]).await;
+    let words = fixture.run(&["status"]).await;
     assert!(words.out.contains("channel home"), "{words:?}");
     assert!(words.out.contains("written since the start: "), "{words:?}");
     assert!(!daemon.log().contains(TOKEN), "{}", daemon.log());
@@ -308,22 +308,22 @@ async fn status_is_json_with_its_documented_fields() {
 
 #[tokio::test]
 async fn tells_what_it_has_used_and_learned() {
-    let scene = Scene::new(&home_at("http://127.0.0.1:9", TOKEN));
-    let alone = scene.run(&["usage"]).await;
+    let fixture = ProgramFixture::new(&home_at("http://127.0.0.1:9", TOKEN));
+    let alone = fixture.run(&["usage"]).await;
     assert_eq!(alone.code, Some(1), "{alone:?}");
     assert!(alone.err.contains("there is no data in this home yet"), "{alone:?}");
-    let _daemon = scene.daemon().await;
-    let used = scene.run(&["usage"]).await;
+    let _daemon = fixture.daemon().await;
+    let used = fixture.run(&["usage"]).await;
     assert_eq!((used.code, used.out.trim()), (Some(0), "I used no tokens in the last 30 days."));
-    let skills = scene.run(&["skills"]).await;
+    let skills = fixture.run(&["skills"]).await;
     assert_eq!(skills.code, Some(0), "{skills:?}");
     assert!(skills.out.contains("weekly-review (ready): Look back"), "{skills:?}");
-    let memory = scene.run(&["memory"]).await;
+    let memory = fixture.run(&["memory"]).await;
     assert!(memory.out.contains("I keep no facts about you."), "{memory:?}");
-    scene.run(&["chat", "-m", "/remember people: Ada is seven"]).await;
-    let memory = scene.run(&["memory"]).await;
+    fixture.run(&["chat", "-m", "/remember people: Ada is seven"]).await;
+    let memory = fixture.run(&["memory"]).await;
     assert!(memory.out.starts_with("#1 people: Ada is seven ("), "{memory:?}");
-    let memory = scene.run(&["memory", "--json"]).await;
+    let memory = fixture.run(&["memory", "--json"]).await;
     let memory: Value = serde_json::from_str(&memory.out).unwrap();
     assert_eq!(memory[0]["text"], "Ada is seven");
 }
@@ -345,13 +345,13 @@ async fn secrets_in_a_folder_of_the_system_cost_the_shell_and_nothing_else() {
          api_key = {{ file = \"{place}\" }}\n",
         home_at("http://127.0.0.1:9", TOKEN)
     );
-    let scene = Scene::new(&config);
-    let checked = scene.run(&["check"]).await;
+    let fixture = ProgramFixture::new(&config);
+    let checked = fixture.run(&["check"]).await;
     let words = format!("Shell commands could read the secrets in {place}");
     assert_eq!((checked.code, checked.err.as_str()), (Some(0), ""), "{checked:?}");
     assert!(checked.out.contains("warning: Shell: not available"), "{checked:?}");
-    let daemon = scene.daemon().await;
-    let status = scene.status().await;
+    let daemon = fixture.daemon().await;
+    let status = fixture.status().await;
     assert_eq!(status["shell"]["state"], "refused", "{status}");
     assert!(status["shell"]["why"].as_str().unwrap().starts_with(&words), "{status}");
     daemon.terminate().await;
@@ -359,14 +359,14 @@ async fn secrets_in_a_folder_of_the_system_cost_the_shell_and_nothing_else() {
 
 #[tokio::test]
 async fn jobs_heartbeat_and_usage_work_without_a_daemon() {
-    let scene = Scene::new(&home_at("http://127.0.0.1:9", TOKEN));
+    let fixture = ProgramFixture::new(&home_at("http://127.0.0.1:9", TOKEN));
     for args in [&["heartbeat"] as &[&str], &["cron", "rm", "1"], &["usage", "--json"]] {
-        let ended = scene.run(args).await;
+        let ended = fixture.run(args).await;
         assert_eq!(ended.code, Some(1), "{args:?}: {ended:?}");
         assert!(ended.err.contains("there is no data in this home yet"), "{args:?}: {ended:?}");
     }
-    assert!(!scene.home().exists());
-    scene.run(&["chat", "-m", "hello"]).await;
+    assert!(!fixture.home().exists());
+    fixture.run(&["chat", "-m", "hello"]).await;
     let to = ["--to", "terminal:main"];
     let added = [&["cron", "add", "--every", "1d"], &to as &[&str], &["water the plants"]].concat();
     for (args, words) in [
@@ -377,38 +377,38 @@ async fn jobs_heartbeat_and_usage_work_without_a_daemon() {
         (&["heartbeat"], "eartbeat"),
         (&["usage"], "rehearsal"),
     ] {
-        let ended = scene.run(args).await;
+        let ended = fixture.run(args).await;
         assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{args:?}: {ended:?}");
         assert!(ended.out.contains(words), "{args:?}: {ended:?}");
     }
-    let daemon = scene.daemon().await;
-    let kept = scene.run(&["cron", "list"]).await;
+    let daemon = fixture.daemon().await;
+    let kept = fixture.run(&["cron", "list"]).await;
     assert!(kept.out.contains("paused"), "{kept:?}");
     daemon.terminate().await;
-    let gone = scene.run(&["cron", "rm", "1"]).await;
+    let gone = fixture.run(&["cron", "rm", "1"]).await;
     assert_eq!(gone.code, Some(0), "{gone:?}");
-    let again = scene.run(&["cron", "rm", "1"]).await;
+    let again = fixture.run(&["cron", "rm", "1"]).await;
     assert_eq!(again.code, Some(1), "{again:?}");
 }
 
 #[tokio::test]
 async fn conversations_are_listed_searched_shown_and_exported() {
-    let scene = Scene::new(&home_at("http://127.0.0.1:9", TOKEN));
-    scene.run(&["chat", "-m", "the word is crab"]).await;
-    scene.run(&["chat", "--session", "other", "-m", "append fig to list.md"]).await;
-    let listed = scene.run(&["sessions", "list"]).await;
+    let fixture = ProgramFixture::new(&home_at("http://127.0.0.1:9", TOKEN));
+    fixture.run(&["chat", "-m", "the word is crab"]).await;
+    fixture.run(&["chat", "--session", "other", "-m", "append fig to list.md"]).await;
+    let listed = fixture.run(&["sessions", "list"]).await;
     assert_eq!(listed.out.lines().count(), 2, "{listed:?}");
     assert!(listed.out.contains("#1 the word is crab (terminal, "), "{listed:?}");
-    let found = scene.run(&["sessions", "search", "crab", "--json"]).await;
+    let found = fixture.run(&["sessions", "search", "crab", "--json"]).await;
     let found: Value = serde_json::from_str(&found.out).unwrap();
     assert_eq!((found[0]["number"].as_i64(), found[1].is_null()), (Some(1), true), "{found}");
-    let shown = scene.run(&["sessions", "show", "the word"]).await;
+    let shown = fixture.run(&["sessions", "show", "the word"]).await;
     assert!(shown.out.starts_with("# the word is crab\n\nConversation 1 on terminal"), "{shown:?}");
     assert!(
         shown.out.contains("\n\nthe word is crab\n") && shown.out.contains("### Peacrab"),
         "{shown:?}"
     );
-    let exported = scene.run(&["sessions", "export", "#2", "--format", "json"]).await;
+    let exported = fixture.run(&["sessions", "export", "#2", "--format", "json"]).await;
     let exported: Value = serde_json::from_str(&exported.out).unwrap();
     assert_eq!((exported["version"].as_i64(), exported["id"].as_i64()), (Some(1), Some(2)));
     assert_eq!(exported["turns"][0]["said"], "append fig to list.md");
@@ -417,7 +417,7 @@ async fn conversations_are_listed_searched_shown_and_exported() {
         (&["sessions", "show", "zebra"] as &[&str], "you have no conversation `zebra`"),
         (&["sessions", "search", " "], "give the words to look for"),
     ] {
-        let refused = scene.run(args).await;
+        let refused = fixture.run(args).await;
         assert_eq!(refused.code, Some(1), "{refused:?}");
         assert!(refused.err.contains(words), "{refused:?}");
     }
@@ -425,22 +425,24 @@ async fn conversations_are_listed_searched_shown_and_exported() {
 
 #[tokio::test]
 async fn every_listing_is_json_with_and_without_a_daemon() {
-    let scene = Scene::new(&home_at("http://127.0.0.1:9", TOKEN));
-    scene.run(&["chat", "-m", "hello"]).await;
-    scene.run(&["cron", "add", "--every", "1d", "--to", "terminal:main", "water the plants"]).await;
+    let fixture = ProgramFixture::new(&home_at("http://127.0.0.1:9", TOKEN));
+    fixture.run(&["chat", "-m", "hello"]).await;
+    fixture
+        .run(&["cron", "add", "--every", "1d", "--to", "terminal:main", "water the plants"])
+        .await;
     let read = async || {
         let mut listed = Vec::new();
         for args in
             [&["cron", "list"] as &[&str], &["pair", "list"], &["usage"], &["skills"], &["actions"]]
         {
-            let ended = scene.run(&[args, &["--json"]].concat()).await;
+            let ended = fixture.run(&[args, &["--json"]].concat()).await;
             assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{args:?}: {ended:?}");
             listed.push(serde_json::from_str::<Value>(&ended.out).unwrap());
         }
         listed
     };
     let alone = read().await;
-    let _daemon = scene.daemon().await;
+    let _daemon = fixture.daemon().await;
     assert_eq!(read().await, alone);
     let [jobs, people, used, skills, actions] = alone.try_into().unwrap();
     assert_eq!(jobs[0]["text"], "water the plants");
@@ -453,9 +455,9 @@ async fn every_listing_is_json_with_and_without_a_daemon() {
 
 #[tokio::test]
 async fn check_names_the_file_and_warns_of_what_cannot_work() {
-    let scene = Scene::new("");
-    let hook = scene.home().join("workspace/hook.sh");
-    let server = scene.home().join("jobs/1/files/server.py");
+    let fixture = ProgramFixture::new("");
+    let hook = fixture.home().join("workspace/hook.sh");
+    let server = fixture.home().join("jobs/1/files/server.py");
     let config = format!(
         "[channels.home]\ntype = \"telegram\"\ntoken = \"not-a-token\"\n\
          [channels.crew]\ntype = \"discord\"\ntoken = \"an.id\"\n\
@@ -465,11 +467,11 @@ async fn check_names_the_file_and_warns_of_what_cannot_work() {
         hook.display(),
         server.display()
     );
-    fs::write(scene.folder().join("config.toml"), config).unwrap();
-    let ended = scene.run(&["check"]).await;
+    fs::write(fixture.folder().join("config.toml"), config).unwrap();
+    let ended = fixture.run(&["check"]).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
     for words in [
-        format!("config: {}", scene.folder().join("config.toml").display()),
+        format!("config: {}", fixture.folder().join("config.toml").display()),
         "context window 32768 tokens".to_owned(),
         "[channels.home] `token` does not look like a token: @BotFather gives".to_owned(),
         "[channels.crew] `token` does not look like a token: Discord's has three parts".to_owned(),
@@ -490,8 +492,8 @@ async fn check_names_the_file_and_warns_of_what_cannot_work() {
 #[tokio::test]
 async fn first_successes_are_logged_without_texts() {
     let api = BotApi::start().await;
-    let scene = Scene::new(&home(&api));
-    let daemon = scene.daemon().await;
+    let fixture = ProgramFixture::new(&home(&api));
+    let daemon = fixture.daemon().await;
     until("the channel in the log", async || {
         let log = daemon.log();
         log.lines()
@@ -502,7 +504,7 @@ async fn first_successes_are_logged_without_texts() {
     let up = daemon.log();
     let up = up.lines().find(|line| line.contains("The channel is up") && line.contains("home"));
     assert!(up.is_some_and(|line| line.contains("about=")), "{}", daemon.log());
-    scene.run(&["chat", "-m", "a secret plan"]).await;
+    fixture.run(&["chat", "-m", "a secret plan"]).await;
     until("the turn in the log", async || daemon.log().contains("A turn has ended").then_some(()))
         .await;
     let log = daemon.log();
@@ -515,10 +517,10 @@ async fn first_successes_are_logged_without_texts() {
 
 #[tokio::test]
 async fn rehearsal_shows_the_result_of_every_step() {
-    let scene = Scene::new(&home_at("http://127.0.0.1:9", TOKEN));
+    let fixture = ProgramFixture::new(&home_at("http://127.0.0.1:9", TOKEN));
     let steps =
         "write peas to a.md then read a.md then append beans to a.md then read a.md then wait 1";
-    let ended = scene.run(&["chat", "-m", steps]).await;
+    let ended = fixture.run(&["chat", "-m", steps]).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert_eq!(ended.out.matches("peas").count(), 2, "{ended:?}");
     assert!(ended.out.contains("beans") && ended.out.contains("seconds have passed"), "{ended:?}");
@@ -526,21 +528,21 @@ async fn rehearsal_shows_the_result_of_every_step() {
 
 #[tokio::test]
 async fn people_budgets_and_usage_are_shown_and_changed_from_the_command_line() {
-    let scene = Scene::new(&home_at("http://127.0.0.1:9", TOKEN));
-    scene.run(&["chat", "-m", "hello"]).await;
+    let fixture = ProgramFixture::new(&home_at("http://127.0.0.1:9", TOKEN));
+    fixture.run(&["chat", "-m", "hello"]).await;
     let done = async |args: &[&str]| {
-        let ended = scene.run(args).await;
+        let ended = fixture.run(args).await;
         assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{args:?}: {ended:?}");
         ended.out
     };
     let failed = async |args: &[&str], code: i32, words: &str| {
-        let ended = scene.run(args).await;
+        let ended = fixture.run(args).await;
         assert_eq!(ended.code, Some(code), "{args:?}: {ended:?}");
         assert!(ended.err.contains(words), "{args:?}: {ended:?}");
     };
     for with_daemon in [false, true] {
         let daemon = match with_daemon {
-            true => Some(scene.daemon().await),
+            true => Some(fixture.daemon().await),
             false => None,
         };
         let listed = done(&["people"]).await;

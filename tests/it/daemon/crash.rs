@@ -8,7 +8,7 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags};
 use tokio::time::sleep;
 
-use crate::support::binary::{Scene, home, said, until};
+use crate::support::binary::{ProgramFixture, home, said, until};
 use crate::support::bot_api::BotApi;
 use crate::support::bot_api::line::{ADA, BOB};
 
@@ -24,7 +24,7 @@ pub(super) const NO_LIMITS: &str =
 #[tokio::test]
 async fn forty_random_kills_lose_nothing_and_double_nothing_unmarked() {
     let api = BotApi::start().await;
-    let scene = Scene::new(&(home(&api) + NO_LIMITS));
+    let fixture = ProgramFixture::new(&(home(&api) + NO_LIMITS));
     let mut sayings = Vec::new();
     let mut say = || {
         let at = sayings.len();
@@ -37,7 +37,7 @@ async fn forty_random_kills_lose_nothing_and_double_nothing_unmarked() {
     };
     for _ in 0..KILLS {
         say();
-        let daemon = scene.begin(scene.command(&[], &["run"]));
+        let daemon = fixture.begin(fixture.command(&[], &["run"]));
         let alive = Duration::from_millis(fastrand::u64(10..300));
         let quiet = alive.mul_f64(fastrand::f64());
         // The moments are the test itself, not what it waits for.
@@ -47,13 +47,15 @@ async fn forty_random_kills_lose_nothing_and_double_nothing_unmarked() {
         daemon.kill().await;
     }
     say();
-    let daemon = scene.daemon().await;
-    until("everything to be done", async || is_settled(&scene.home(), sayings.len()).then_some(()))
-        .await;
+    let daemon = fixture.daemon().await;
+    until("everything to be done", async || {
+        is_settled(&fixture.home(), sayings.len()).then_some(())
+    })
+    .await;
     assert_eq!(api.unconfirmed(), 0);
     daemon.kill().await;
-    all_had_one_outcome(&scene.home(), sayings.len());
-    nothing_is_sent_twice_unmarked(&open(&scene.home()).unwrap(), &api);
+    all_had_one_outcome(&fixture.home(), sayings.len());
+    nothing_is_sent_twice_unmarked(&open(&fixture.home()).unwrap(), &api);
 }
 
 pub(super) fn open(home: &Path) -> Option<Connection> {

@@ -9,7 +9,7 @@ use peacrab::types::message::Body;
 use tokio::time::sleep;
 
 use super::crash::{MARK, NO_LIMITS, all_had_one_outcome, is_settled, open};
-use crate::support::binary::{Scene, channel, said, until};
+use crate::support::binary::{ProgramFixture, channel, said, until};
 use crate::support::bot_api::BotApi;
 use crate::support::bot_api::line::{ADA, BOB};
 use crate::support::discord_api::line as on_discord;
@@ -106,16 +106,16 @@ impl Platforms {
 #[tokio::test]
 async fn random_kills_of_all_platforms_at_once_lose_nothing_and_double_nothing_unmarked() {
     let mut platforms = Platforms::start().await;
-    let scene = Scene::new(&(platforms.config() + NO_LIMITS));
+    let fixture = ProgramFixture::new(&(platforms.config() + NO_LIMITS));
     // What is said on Discord before the first session is told to nobody.
-    let daemon = scene.daemon().await;
+    let daemon = fixture.daemon().await;
     platforms.discord.wait_for_sessions(1, 0).await;
     platforms.say();
-    settled(&scene.home(), platforms.said).await;
+    settled(&fixture.home(), platforms.said).await;
     daemon.kill().await;
     for _ in 0..KILLS {
         platforms.say();
-        let daemon = scene.begin(scene.command(&[], &["run"]));
+        let daemon = fixture.begin(fixture.command(&[], &["run"]));
         // Discord connects after a second. The moments are the test itself, not what it waits for.
         let alive = if fastrand::u8(..3) == 0 { 1000..1500 } else { 10..400 };
         let alive = Duration::from_millis(fastrand::u64(alive));
@@ -130,14 +130,14 @@ async fn random_kills_of_all_platforms_at_once_lose_nothing_and_double_nothing_u
     }
     platforms.discord.heed_sessions();
     platforms.say();
-    let daemon = scene.daemon().await;
-    settled(&scene.home(), platforms.said).await;
+    let daemon = fixture.daemon().await;
+    settled(&fixture.home(), platforms.said).await;
     daemon.kill().await;
     assert_eq!((platforms.telegram.unconfirmed(), platforms.slack.unacknowledged()), (0, 0));
     assert_eq!(platforms.discord.gateway_faults(), Vec::<String>::new());
     assert_eq!(platforms.slack.offences(), Vec::<String>::new());
-    all_had_one_outcome(&scene.home(), platforms.said);
-    each_chunk_arrived(&scene.home(), &platforms.sent());
+    all_had_one_outcome(&fixture.home(), platforms.said);
+    each_chunk_arrived(&fixture.home(), &platforms.sent());
 }
 
 pub(super) async fn settled(home: &Path, said: usize) {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags};
 use tokio::time::sleep;
 
-use crate::support::binary::{Scene, until};
+use crate::support::binary::{ProgramFixture, until};
 use crate::support::discord_api::line::{ADA, BOB, BOT, CREW, Line, THREAD};
 use crate::support::discord_api::{DiscordApi, Fault, TOKEN};
 
@@ -30,8 +30,8 @@ fn mention(text: &str) -> String {
 #[tokio::test]
 async fn answers_two_people_in_private_in_the_server_and_in_a_thread() {
     let api = DiscordApi::start().await;
-    let scene = Scene::new(&home(&api, ""));
-    let _daemon = scene.daemon().await;
+    let fixture = ProgramFixture::new(&home(&api, ""));
+    let _daemon = fixture.daemon().await;
     api.wait_for_sessions(1, 0).await;
     api.say(&Line::private(&ADA, "one"));
     api.say(&Line::private(&BOB, "two"));
@@ -53,7 +53,7 @@ async fn answers_two_people_in_private_in_the_server_and_in_a_thread() {
     api.wait_for_words(THREAD, "six").await;
     assert_eq!(api.sent().len(), 6, "{:?}", api.sent());
 
-    let status = scene.status().await;
+    let status = fixture.status().await;
     let link = &status["channels"]["home"];
     assert_eq!((&link["up"], &link["about"]), (&true.into(), &"@peacrab".into()), "{status}");
 }
@@ -61,8 +61,8 @@ async fn answers_two_people_in_private_in_the_server_and_in_a_thread() {
 #[tokio::test]
 async fn each_question_gets_a_thread_of_its_own() {
     let api = DiscordApi::start().await;
-    let scene = Scene::new(&home(&api, "threads = \"open\""));
-    let _daemon = scene.daemon().await;
+    let fixture = ProgramFixture::new(&home(&api, "threads = \"open\""));
+    let _daemon = fixture.daemon().await;
     api.wait_for_sessions(1, 0).await;
     let asked = api.say(&Line::server(CREW, &BOB, &mention("what is up?")));
     api.wait_for_words(asked, "what is up?").await;
@@ -77,21 +77,21 @@ async fn each_question_gets_a_thread_of_its_own() {
 #[tokio::test]
 async fn hears_after_a_restart_what_was_said_meanwhile() {
     let api = DiscordApi::start().await;
-    let scene = Scene::new(&home(&api, ""));
-    let daemon = scene.daemon().await;
+    let fixture = ProgramFixture::new(&home(&api, ""));
+    let daemon = fixture.daemon().await;
     api.wait_for_sessions(1, 0).await;
     api.say(&Line::private(&ADA, "one"));
     api.wait_for_words(ADA.dm(), "one").await;
     daemon.kill().await;
     // Its session is still there, and tells it all.
     api.say(&Line::private(&BOB, "two"));
-    let daemon = scene.daemon().await;
+    let daemon = fixture.daemon().await;
     api.wait_for_words(BOB.dm(), "two").await;
     daemon.kill().await;
     // It is not any more: what is missed is read back.
     api.forget_sessions();
     api.say(&Line::private(&ADA, "three"));
-    let _daemon = scene.daemon().await;
+    let _daemon = fixture.daemon().await;
     api.wait_for_words(ADA.dm(), "three").await;
     assert_eq!(api.sent().len(), 3, "{:?}", api.sent());
 }
@@ -99,8 +99,8 @@ async fn hears_after_a_restart_what_was_said_meanwhile() {
 #[tokio::test]
 async fn a_long_answer_is_one_message_that_grows() {
     let api = DiscordApi::start().await;
-    let scene = Scene::new(&home(&api, ""));
-    let _daemon = scene.daemon().await;
+    let fixture = ProgramFixture::new(&home(&api, ""));
+    let _daemon = fixture.daemon().await;
     api.wait_for_sessions(1, 0).await;
     api.say(&Line::private(&ADA, "wait 5"));
     let answer = api.wait_for_words(ADA.dm(), "seconds have passed").await;
@@ -111,8 +111,8 @@ async fn a_long_answer_is_one_message_that_grows() {
 #[tokio::test]
 async fn an_answer_that_was_lost_on_its_way_is_looked_for_and_not_doubled() {
     let api = DiscordApi::start().await;
-    let scene = Scene::new(&home(&api, ""));
-    let _daemon = scene.daemon().await;
+    let fixture = ProgramFixture::new(&home(&api, ""));
+    let _daemon = fixture.daemon().await;
     api.wait_for_sessions(1, 0).await;
     api.fail("POST /channels/*/messages", 1, &Fault::CutAfter);
     api.say(&Line::private(&ADA, "one"));
@@ -120,15 +120,16 @@ async fn an_answer_that_was_lost_on_its_way_is_looked_for_and_not_doubled() {
     api.fail("POST /channels/*/messages", 1, &Fault::Status(502));
     api.say(&Line::private(&ADA, "two"));
     api.wait_for_words(ADA.dm(), "two").await;
-    settled(&scene.home(), 2).await;
+    settled(&fixture.home(), 2).await;
     assert_eq!(api.sent().len(), 2, "{:?}", api.sent());
 }
 
 #[tokio::test]
 async fn a_stranger_is_let_in_by_a_button() {
     let api = DiscordApi::start().await;
-    let scene = Scene::new(&home(&api, "").replace(&format!("allow = [{}]", BOB.id), ""));
-    let _daemon = scene.daemon().await;
+    let fixture =
+        ProgramFixture::new(&home(&api, "").replace(&format!("allow = [{}]", BOB.id), ""));
+    let _daemon = fixture.daemon().await;
     api.wait_for_sessions(1, 0).await;
     api.say(&Line::private(&ADA, "hello"));
     api.wait_for_words(ADA.dm(), "hello").await;
@@ -149,14 +150,14 @@ async fn a_stranger_is_let_in_by_a_button() {
 #[tokio::test]
 async fn keeps_files_that_people_send() {
     let api = DiscordApi::start().await;
-    let scene = Scene::new(&home(&api, ""));
-    let _daemon = scene.daemon().await;
+    let fixture = ProgramFixture::new(&home(&api, ""));
+    let _daemon = fixture.daemon().await;
     api.wait_for_sessions(1, 0).await;
     let plan = api.attachment(ADA.dm(), "plan.txt", b"first");
     let line = Line::private(&ADA, "here is the plan");
     api.say(&line.with("attachments", serde_json::json!([plan])));
     api.wait_for_words(ADA.dm(), "plan").await;
-    let inbox = scene.home().join("downloads");
+    let inbox = fixture.home().join("downloads");
     let months = std::fs::read_dir(inbox).unwrap().flatten();
     let files: Vec<_> =
         months.flat_map(|month| std::fs::read_dir(month.path()).unwrap().flatten()).collect();
@@ -167,20 +168,20 @@ async fn keeps_files_that_people_send() {
 #[tokio::test]
 async fn says_what_is_wrong_with_its_token_and_its_rights() {
     let api = DiscordApi::start().await;
-    let scene = Scene::new(&home(&api, ""));
+    let fixture = ProgramFixture::new(&home(&api, ""));
     api.forbid_message_content();
-    let daemon = scene.daemon().await;
-    scene.wait_for_trouble("Message Content Intent").await;
+    let daemon = fixture.daemon().await;
+    fixture.wait_for_trouble("Message Content Intent").await;
     daemon.kill().await;
-    let scene = Scene::new(&home(&api, "").replace(TOKEN, "wrong.token.of-some-length"));
-    let _daemon = scene.daemon().await;
-    scene.wait_for_trouble("token not accepted").await;
+    let fixture = ProgramFixture::new(&home(&api, "").replace(TOKEN, "wrong.token.of-some-length"));
+    let _daemon = fixture.daemon().await;
+    fixture.wait_for_trouble("token not accepted").await;
 }
 
 #[tokio::test]
 async fn random_kills_lose_nothing_and_double_nothing() {
     let api = DiscordApi::start().await;
-    let scene = Scene::new(&home(&api, ""));
+    let fixture = ProgramFixture::new(&home(&api, ""));
     let mut sayings = 0;
     let mut say = || {
         let person = if fastrand::bool() { &ADA } else { &BOB };
@@ -188,14 +189,14 @@ async fn random_kills_lose_nothing_and_double_nothing() {
         sayings += 1;
     };
     // What is said before the first session is told to nobody, and there is nowhere to look for it.
-    let daemon = scene.daemon().await;
+    let daemon = fixture.daemon().await;
     api.wait_for_sessions(1, 0).await;
     say();
-    until("the first to be kept", async || is_settled(&scene.home(), 1).then_some(())).await;
+    until("the first to be kept", async || is_settled(&fixture.home(), 1).then_some(())).await;
     daemon.kill().await;
     for _ in 0..KILLS {
         say();
-        let daemon = scene.begin(scene.command(&[], &["run"]));
+        let daemon = fixture.begin(fixture.command(&[], &["run"]));
         // It connects after a second; the moments are the test itself, not what it waits for.
         let alive = Duration::from_millis(fastrand::u64(900..1500));
         let quiet = alive.mul_f64(fastrand::f64());
@@ -205,10 +206,10 @@ async fn random_kills_lose_nothing_and_double_nothing() {
         daemon.kill().await;
     }
     say();
-    let daemon = scene.daemon().await;
-    settled(&scene.home(), sayings).await;
+    let daemon = fixture.daemon().await;
+    settled(&fixture.home(), sayings).await;
     daemon.kill().await;
-    each_chunk_arrived_once(&scene.home(), &api);
+    each_chunk_arrived_once(&fixture.home(), &api);
 }
 
 async fn settled(home: &Path, said: usize) {

@@ -2,19 +2,19 @@
 
 use std::time::{Duration, Instant};
 
-use crate::support::binary::{Scene, home, now, said, until};
+use crate::support::binary::{ProgramFixture, home, now, said, until};
 use crate::support::bot_api::line::{ADA, Line};
 use crate::support::bot_api::{BotApi, Fault, Sent};
 
-fn scene(api: &BotApi) -> Scene {
-    Scene::new(&home(api))
+fn fixture(api: &BotApi) -> ProgramFixture {
+    ProgramFixture::new(&home(api))
 }
 
 #[tokio::test]
 async fn a_long_answer_is_one_message_that_grows() {
     let api = BotApi::start().await;
-    let scene = scene(&api);
-    let _daemon = scene.daemon().await;
+    let fixture = fixture(&api);
+    let _daemon = fixture.daemon().await;
     api.say(&said(&ADA, "wait 7"));
     let draft = api.wait_for_words(ADA.id, " …").await;
     assert!(draft.text.starts_with('1'), "{draft:?}");
@@ -27,13 +27,13 @@ async fn a_long_answer_is_one_message_that_grows() {
 #[tokio::test]
 async fn a_draft_is_taken_up_by_the_daemon_after_a_crash() {
     let api = BotApi::start().await;
-    let scene = scene(&api);
-    let daemon = scene.daemon().await;
+    let fixture = fixture(&api);
+    let daemon = fixture.daemon().await;
     api.say(&said(&ADA, "wait 8"));
     // An edit means that the draft's id is written down.
     until("an edit", async || api.sent().into_iter().find(|sent| sent.edits > 0)).await;
     daemon.kill().await;
-    let _daemon = scene.daemon().await;
+    let _daemon = fixture.daemon().await;
     api.wait_for_words(ADA.id, "seconds have passed").await;
     assert_eq!(api.sent().len(), 1, "{:?}", api.sent());
 }
@@ -41,8 +41,8 @@ async fn a_draft_is_taken_up_by_the_daemon_after_a_crash() {
 #[tokio::test]
 async fn a_draft_that_comes_too_often_delays_no_answer() {
     let api = BotApi::start().await;
-    let scene = scene(&api);
-    let _daemon = scene.daemon().await;
+    let fixture = fixture(&api);
+    let _daemon = fixture.daemon().await;
     api.fail("editMessageText", 1, &Fault::TooMany { after: 600 });
     let asked = Instant::now();
     api.say(&said(&ADA, "wait 5"));
@@ -56,8 +56,8 @@ async fn a_draft_that_comes_too_often_delays_no_answer() {
 async fn drafts_are_slower_in_groups() {
     const CREW: i64 = -1_001_234;
     let api = BotApi::start().await;
-    let scene = scene(&api);
-    let _daemon = scene.daemon().await;
+    let fixture = fixture(&api);
+    let _daemon = fixture.daemon().await;
     api.say(&now(Line::group(CREW, &ADA, "@peacrab_bot wait 7")));
     api.say(&said(&ADA, "wait 7"));
     let private = api.wait_for_words(ADA.id, "seconds have passed").await;
@@ -69,8 +69,8 @@ async fn drafts_are_slower_in_groups() {
 async fn drafts_of_one_chat_share_its_pace() {
     const FORUM: i64 = -1_001_235;
     let api = BotApi::start().await;
-    let scene = scene(&api);
-    let _daemon = scene.daemon().await;
+    let fixture = fixture(&api);
+    let _daemon = fixture.daemon().await;
     for topic in [7, 8, 9] {
         api.say(&now(Line::group(FORUM, &ADA, "@peacrab_bot wait 8")).in_topic(topic));
     }
@@ -88,8 +88,8 @@ async fn drafts_of_one_chat_share_its_pace() {
 #[tokio::test]
 async fn a_draft_that_cannot_be_shown_harms_no_answer() {
     let api = BotApi::start().await;
-    let scene = scene(&api);
-    let _daemon = scene.daemon().await;
+    let fixture = fixture(&api);
+    let _daemon = fixture.daemon().await;
     api.fail("SendMessage", 1, &Fault::CutAfter);
     api.say(&said(&ADA, "wait 5"));
     until("the answer", async || {

@@ -5,7 +5,7 @@ use std::fs;
 
 use peacrab::replies;
 
-use crate::support::binary::{Daemon, Scene, home, said, until};
+use crate::support::binary::{Daemon, ProgramFixture, home, said, until};
 use crate::support::bot_api::BotApi;
 use crate::support::bot_api::line::ADA;
 use crate::support::disk::Disk;
@@ -17,11 +17,11 @@ async fn logs(daemon: &Daemon, words: &str) {
 #[tokio::test]
 async fn starts_on_a_full_disk_by_its_ballast_or_waits_for_room() {
     let api = BotApi::start().await;
-    let scene = Scene::new(&home(&api));
-    let Some(disk) = Disk::of(&scene).await else {
+    let fixture = ProgramFixture::new(&home(&api));
+    let Some(disk) = Disk::of(&fixture).await else {
         return;
     };
-    let daemon = disk.begin(&scene);
+    let daemon = disk.begin(&fixture);
     api.say(&said(&ADA, "hello"));
     api.wait_for_words(ADA.id, "You said: hello").await;
     assert!(daemon.terminate().await.success());
@@ -29,7 +29,7 @@ async fn starts_on_a_full_disk_by_its_ballast_or_waits_for_room() {
 
     // Orderly stopped, nothing is left of the log of the database.
     disk.fill();
-    let daemon = disk.begin(&scene);
+    let daemon = disk.begin(&fixture);
     api.wait_for_words(ADA.id, replies::DISK_IS_FULL).await;
     assert!(daemon.log().contains("released the ballast file"), "{}", daemon.log());
     assert!(!disk.has("ballast"));
@@ -41,7 +41,7 @@ async fn starts_on_a_full_disk_by_its_ballast_or_waits_for_room() {
     // Nothing is left to be freed.
     fs::remove_file(disk.home.join("ballast")).ok();
     disk.fill();
-    let daemon = disk.begin(&scene);
+    let daemon = disk.begin(&fixture);
     logs(&daemon, "waiting for free space").await;
     api.say(&said(&ADA, "are you there"));
     disk.make_room();

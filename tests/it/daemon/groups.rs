@@ -1,6 +1,6 @@
 //! Groups: answers go to whoever spoke to the bot, where they did.
 
-use crate::support::binary::{Scene, home, now, said};
+use crate::support::binary::{ProgramFixture, home, now, said};
 use crate::support::bot_api::BotApi;
 use crate::support::bot_api::line::{ADA, BOB, Line, Person};
 
@@ -11,8 +11,8 @@ const EVE: Person = Person { id: 7005, name: "Eve", is_bot: false };
 #[tokio::test]
 async fn answers_who_mentions_it_or_replies_to_it_in_the_same_topic() {
     let api = BotApi::start().await;
-    let scene = Scene::new(&home(&api));
-    let _daemon = scene.daemon().await;
+    let fixture = ProgramFixture::new(&home(&api));
+    let _daemon = fixture.daemon().await;
     let in_topic = |text: &str| now(Line::group(FORUM, &BOB, text)).in_topic(77);
 
     api.say(&in_topic("just talking"));
@@ -35,8 +35,8 @@ async fn answers_who_mentions_it_or_replies_to_it_in_the_same_topic() {
 #[tokio::test]
 async fn says_nothing_to_strangers_in_groups_nor_to_lines_between_people() {
     let api = BotApi::start().await;
-    let scene = Scene::new(&home(&api));
-    let _daemon = scene.daemon().await;
+    let fixture = ProgramFixture::new(&home(&api));
+    let _daemon = fixture.daemon().await;
     let asked = api.say(&now(Line::group(CREW, &ADA, "@peacrab_bot hello")));
     let answer = api.wait_for_words(CREW, "hello").await;
     assert_eq!(answer.reply_to, Some(asked));

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use crate::support::binary::{Scene, home, model, model_at, said, until};
+use crate::support::binary::{ProgramFixture, home, model, model_at, said, until};
 use crate::support::bot_api::BotApi;
 use crate::support::bot_api::line::{ADA, BOB};
 use crate::support::model_api::{Ending, ModelApi, Platform, Reply, sse};
@@ -31,15 +31,15 @@ fn unavailable() -> Reply {
     error.with_header("retry-after", "0")
 }
 
-fn both(api: &BotApi, main: &ModelApi) -> Scene {
-    Scene::new(&(model("main", main) + &home(api)))
+fn both(api: &BotApi, main: &ModelApi) -> ProgramFixture {
+    ProgramFixture::new(&(model("main", main) + &home(api)))
 }
 
 #[tokio::test]
 async fn a_streamed_answer_reaches_telegram_whole() {
     let (api, main) = (BotApi::start().await, ModelApi::start(Platform::OpenAi).await);
-    let scene = both(&api, &main);
-    let _daemon = scene.daemon().await;
+    let fixture = both(&api, &main);
+    let _daemon = fixture.daemon().await;
     let mut events: Vec<_> = ["Crabs ", "walk ", "sidewäys 🦀"]
         .iter()
         .map(|text| chunk(&json!({"content": text}), None))
@@ -58,14 +58,14 @@ async fn a_streamed_answer_reaches_telegram_whole() {
 #[tokio::test]
 async fn a_tool_is_called_and_its_outcome_goes_back_to_the_model() {
     let (api, main) = (BotApi::start().await, ModelApi::start(Platform::OpenAi).await);
-    let scene = both(&api, &main);
-    let _daemon = scene.daemon().await;
+    let fixture = both(&api, &main);
+    let _daemon = fixture.daemon().await;
     let arguments = json!({"path": "notes/a.md", "content": "sideways\n"});
     main.reply(tool_call("write_file", &arguments));
     main.reply(answer("It is written."));
     api.say(&said(&ADA, "Write that down"));
     api.wait_for_words(ADA.id, "It is written.").await;
-    let written = std::fs::read_to_string(scene.home().join("workspace/notes/a.md"));
+    let written = std::fs::read_to_string(fixture.home().join("workspace/notes/a.md"));
     assert_eq!(written.unwrap(), "sideways\n");
     let last = main.requests()[1]["messages"].as_array().unwrap().last().unwrap().clone();
     assert_eq!((&last["role"], &last["tool_call_id"]), (&json!("tool"), &json!("call_1")));
@@ -75,8 +75,8 @@ async fn a_tool_is_called_and_its_outcome_goes_back_to_the_model() {
 #[tokio::test]
 async fn a_model_that_is_down_is_told_in_words_and_answers_when_it_is_back() {
     let (api, main) = (BotApi::start().await, ModelApi::start(Platform::OpenAi).await);
-    let scene = both(&api, &main);
-    let _daemon = scene.daemon().await;
+    let fixture = both(&api, &main);
+    let _daemon = fixture.daemon().await;
     (0..5).for_each(|_| main.reply(unavailable()));
     main.reply(answer("Now I am."));
     api.say(&said(&ADA, "Are you there?"));
@@ -92,8 +92,8 @@ async fn a_model_that_is_down_is_told_in_words_and_answers_when_it_is_back() {
 async fn a_model_that_cannot_be_connected_to_answers_once_it_is_there() {
     let api = BotApi::start().await;
     let (socket, url) = closed_port();
-    let scene = Scene::new(&(model_at("main", &format!("{url}/v1")) + &home(&api)));
-    let _daemon = scene.daemon().await;
+    let fixture = ProgramFixture::new(&(model_at("main", &format!("{url}/v1")) + &home(&api)));
+    let _daemon = fixture.daemon().await;
     api.say(&said(&ADA, "Are you there?"));
     // It is tried again for up to 14 seconds.
     until("words", async || api.sent().pop()).await;
@@ -107,8 +107,8 @@ async fn a_model_that_cannot_be_connected_to_answers_once_it_is_there() {
 #[tokio::test]
 async fn a_key_that_is_turned_down_is_told_in_words() {
     let (api, main) = (BotApi::start().await, ModelApi::start(Platform::OpenAi).await);
-    let scene = both(&api, &main);
-    let daemon = scene.daemon().await;
+    let fixture = both(&api, &main);
+    let daemon = fixture.daemon().await;
     main.reply(Reply::error(401, &json!({"error": {"message": "wrong key"}})));
     api.say(&said(&ADA, "hello"));
     let sent = api.wait_for_words(ADA.id, "rejected my request").await;
@@ -126,8 +126,8 @@ async fn the_next_model_answers_and_says_for_whom() {
         + &model("main", &main)
         + &model("spare", &spare)
         + &home(&api);
-    let scene = Scene::new(&config);
-    let _daemon = scene.daemon().await;
+    let fixture = ProgramFixture::new(&config);
+    let _daemon = fixture.daemon().await;
     (0..4).for_each(|_| main.reply(unavailable()));
     spare.reply(answer("Here I am."));
     api.say(&said(&ADA, "Anybody?"));
@@ -149,8 +149,8 @@ pub(super) async fn hang(api: &BotApi, main: &ModelApi) {
 #[tokio::test]
 async fn stop_ends_a_call_that_hangs_within_a_second() {
     let (api, main) = (BotApi::start().await, ModelApi::start(Platform::OpenAi).await);
-    let scene = both(&api, &main);
-    let _daemon = scene.daemon().await;
+    let fixture = both(&api, &main);
+    let _daemon = fixture.daemon().await;
     hang(&api, &main).await;
     let said_stop = Instant::now();
     api.say(&said(&ADA, "/stop"));
@@ -166,8 +166,8 @@ async fn stop_ends_a_call_that_hangs_within_a_second() {
 #[tokio::test]
 async fn commands_and_other_chats_do_not_wait_for_a_call_that_hangs() {
     let (api, main) = (BotApi::start().await, ModelApi::start(Platform::OpenAi).await);
-    let scene = both(&api, &main);
-    let _daemon = scene.daemon().await;
+    let fixture = both(&api, &main);
+    let _daemon = fixture.daemon().await;
     hang(&api, &main).await;
     for (command, words) in [
         ("/status", "I'm working here. Turns running in all chats: 1"),
@@ -182,7 +182,7 @@ async fn commands_and_other_chats_do_not_wait_for_a_call_that_hangs() {
     main.reply(answer("Hello Bob."));
     api.say(&said(&BOB, "hello"));
     api.wait_for_words(BOB.id, "Hello Bob.").await;
-    assert_eq!(scene.status().await["turns_running"], 1);
+    assert_eq!(fixture.status().await["turns_running"], 1);
 
     api.say(&said(&ADA, "/new"));
     api.wait_for_words(ADA.id, "This is a new conversation").await;

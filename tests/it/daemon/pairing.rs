@@ -1,6 +1,6 @@
 //! From a stranger to an owner, and what the owner then says of other strangers.
 
-use crate::support::binary::{Scene, channel, said};
+use crate::support::binary::{ProgramFixture, channel, said};
 use crate::support::bot_api::BotApi;
 use crate::support::bot_api::line::{ADA, BOB, Person};
 
@@ -8,8 +8,8 @@ const CYD: Person = Person { id: 7003, name: "Cyd", is_bot: false };
 const DAN: Person = Person { id: 7004, name: "Dan", is_bot: false };
 const EVE: Person = Person { id: 7005, name: "Eve", is_bot: false };
 
-fn nobodys(api: &BotApi) -> Scene {
-    Scene::new(&channel("home", api.url(), api.token()))
+fn nobodys(api: &BotApi) -> ProgramFixture {
+    ProgramFixture::new(&channel("home", api.url(), api.token()))
 }
 
 /// A stranger writes and is given a code.
@@ -35,9 +35,9 @@ fn count(api: &BotApi, to: &Person, words: &str) -> usize {
 }
 
 /// Ada becomes the owner.
-async fn own(scene: &Scene, api: &BotApi) {
+async fn own(fixture: &ProgramFixture, api: &BotApi) {
     let code = code_of(api, &ADA).await;
-    let ended = scene.run(&["pair", "approve", &code]).await;
+    let ended = fixture.run(&["pair", "approve", &code]).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
     api.wait_for_words(ADA.id, "You are my owner now").await;
 }
@@ -45,20 +45,20 @@ async fn own(scene: &Scene, api: &BotApi) {
 #[tokio::test]
 async fn a_stranger_becomes_the_owner_with_their_code_and_is_answered() {
     let api = BotApi::start().await;
-    let scene = nobodys(&api);
-    let daemon = scene.daemon().await;
+    let fixture = nobodys(&api);
+    let daemon = fixture.daemon().await;
     let code = code_of(&api, &ADA).await;
     // As it can be typed on that machine: neither the program nor the home is where a shell would look.
-    let typed = format!("/peacrab --home {} pair approve {code}", scene.home().display());
+    let typed = format!("/peacrab --home {} pair approve {code}", fixture.home().display());
     assert!(api.sent()[0].text.contains(&typed), "{}", api.sent()[0].text);
 
-    let wrong = scene.run(&["pair", "approve", "WRONGCOD"]).await;
+    let wrong = fixture.run(&["pair", "approve", "WRONGCOD"]).await;
     assert_eq!(wrong.code, Some(1), "{wrong:?}");
     assert!(wrong.err.contains("I don't know this code"), "{wrong:?}");
-    let list = scene.run(&["pair", "list"]).await;
+    let list = fixture.run(&["pair", "list"]).await;
     assert!(list.out.contains(&code) && list.out.contains("Ada"), "{list:?}");
 
-    let ended = scene.run(&["pair", "approve", &code.to_lowercase()]).await;
+    let ended = fixture.run(&["pair", "approve", &code.to_lowercase()]).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let log = daemon.log();
     let line = log.lines().find(|line| line.contains("Let somebody in")).unwrap();
@@ -75,29 +75,29 @@ async fn a_stranger_becomes_the_owner_with_their_code_and_is_answered() {
 async fn warns_that_nobody_is_let_in_until_somebody_is_paired() {
     const WARNING: &str = "nobody has access until paired";
     let api = BotApi::start().await;
-    let scene = nobodys(&api);
-    let warns = async || scene.run(&["check"]).await.out.contains(WARNING);
+    let fixture = nobodys(&api);
+    let warns = async || fixture.run(&["check"]).await.out.contains(WARNING);
     assert!(warns().await);
-    assert!(!scene.home().exists(), "who checks makes nothing");
-    let daemon = scene.daemon().await;
+    assert!(!fixture.home().exists(), "who checks makes nothing");
+    let daemon = fixture.daemon().await;
     assert!(daemon.log().contains(WARNING), "{}", daemon.log());
-    own(&scene, &api).await;
+    own(&fixture, &api).await;
     assert!(!warns().await);
     assert!(daemon.terminate().await.success());
-    let files = || std::fs::read_dir(scene.home()).unwrap().count();
+    let files = || std::fs::read_dir(fixture.home()).unwrap().count();
     let before = files();
     assert!(!warns().await);
     assert_eq!(files(), before);
-    let daemon = scene.daemon().await;
+    let daemon = fixture.daemon().await;
     assert!(!daemon.log().contains(WARNING), "{}", daemon.log());
 }
 
 #[tokio::test]
 async fn the_owner_lets_the_next_one_in_from_the_chat_and_shuts_them_out_again() {
     let api = BotApi::start().await;
-    let scene = nobodys(&api);
-    let _daemon = scene.daemon().await;
-    own(&scene, &api).await;
+    let fixture = nobodys(&api);
+    let _daemon = fixture.daemon().await;
+    own(&fixture, &api).await;
     let code = code_of(&api, &BOB).await;
     let asked = api.wait_for_words(ADA.id, &format!("/pair approve {code}")).await;
     assert!(asked.text.contains("Bob"), "{asked:?}");
@@ -114,9 +114,9 @@ async fn the_owner_lets_the_next_one_in_from_the_chat_and_shuts_them_out_again()
     api.say(&said(&BOB, "/pair list"));
     api.wait_for_words(BOB.id, "Only my owner can do that").await;
 
-    let ended = scene.run(&["pair", "revoke", "home", &BOB.id.to_string()]).await;
+    let ended = fixture.run(&["pair", "revoke", "home", &BOB.id.to_string()]).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    let again = scene.run(&["pair", "revoke", "home", &BOB.id.to_string()]).await;
+    let again = fixture.run(&["pair", "revoke", "home", &BOB.id.to_string()]).await;
     assert_eq!(again.code, Some(1), "{again:?}");
     code_of(&api, &BOB).await;
     assert_eq!(count(&api, &BOB, "You said: hello?"), 0);
@@ -125,9 +125,9 @@ async fn the_owner_lets_the_next_one_in_from_the_chat_and_shuts_them_out_again()
 #[tokio::test]
 async fn who_is_denied_is_told_and_not_answered() {
     let api = BotApi::start().await;
-    let scene = nobodys(&api);
-    let _daemon = scene.daemon().await;
-    own(&scene, &api).await;
+    let fixture = nobodys(&api);
+    let _daemon = fixture.daemon().await;
+    own(&fixture, &api).await;
     let code = code_of(&api, &BOB).await;
     api.say(&said(&ADA, &format!("/pair deny {code}")));
     api.wait_for_words(BOB.id, "my owner has declined your request").await;
@@ -140,17 +140,17 @@ async fn who_is_denied_is_told_and_not_answered() {
 #[tokio::test]
 async fn strangers_wait_side_by_side_and_are_denied_one_by_one() {
     let api = BotApi::start().await;
-    let scene = nobodys(&api);
-    let _daemon = scene.daemon().await;
+    let fixture = nobodys(&api);
+    let _daemon = fixture.daemon().await;
     for stranger in [&ADA, &BOB, &CYD] {
         code_of(&api, stranger).await;
     }
     code_of(&api, &DAN).await;
     // Whoever writes again gets no other code.
     api.say(&said(&ADA, "hello again"));
-    let list = scene.run(&["pair", "list"]).await;
+    let list = fixture.run(&["pair", "list"]).await;
     assert_eq!(list.out.lines().count(), 4, "{list:?}");
     let code = list.out.lines().next().unwrap().rsplit(' ').next().unwrap();
-    assert_eq!(scene.run(&["pair", "deny", code]).await.code, Some(0));
+    assert_eq!(fixture.run(&["pair", "deny", code]).await.code, Some(0));
     code_of(&api, &EVE).await;
 }

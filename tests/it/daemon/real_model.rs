@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
 
-use crate::support::binary::{Scene, home, said};
+use crate::support::binary::{ProgramFixture, home, said};
 use crate::support::bot_api::BotApi;
 use crate::support::bot_api::line::ADA;
 
@@ -32,8 +32,8 @@ async fn a_real_model_answers_each_message_on_a_platform() {
         "[agent]\nsteps_max = 4\n\n[heartbeat]\nevery_minutes = 0\n\n[providers.main]\ntype = \"openai\"\n\
          model = \"real\"\nmax_tokens = 200\nbase_url = \"{base_url}\"\n\n"
     );
-    let scene = Scene::new(&(config + &home(&api)));
-    let daemon = scene.daemon().await;
+    let fixture = ProgramFixture::new(&(config + &home(&api)));
+    let daemon = fixture.daemon().await;
     let mut known = 0;
     for (n, message) in MESSAGES.iter().enumerate() {
         let begun = Instant::now();

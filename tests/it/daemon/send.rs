@@ -2,20 +2,20 @@
 
 use serde_json::Value;
 
-use crate::support::binary::{Ended, Scene, home, said, until};
+use crate::support::binary::{Ended, ProgramFixture, home, said, until};
 use crate::support::bot_api::BotApi;
 use crate::support::bot_api::line::ADA;
 
-async fn sent(scene: &Scene, args: &[&str], input: &str) -> Ended {
+async fn sent(fixture: &ProgramFixture, args: &[&str], input: &str) -> Ended {
     let args: Vec<_> = [&["send"], args].concat();
-    scene.run_with(scene.command(&[], &args), input).await
+    fixture.run_with(fixture.command(&[], &args), input).await
 }
 
 fn texts(api: &BotApi) -> Vec<String> {
     api.sent().iter().map(|sent| sent.as_it_came().trim().to_owned()).collect()
 }
 
-async fn arrives(scene: &Scene, api: &BotApi) {
+async fn arrives(fixture: &ProgramFixture, api: &BotApi) {
     let to = format!("home:{}", ADA.id);
     let before = api.sent().len();
     for (args, input) in [
@@ -23,16 +23,16 @@ async fn arrives(scene: &Scene, api: &BotApi) {
         (vec!["--to", &to], "The tide is high.\n"),
         (vec!["--to", &to, "-"], "The tide is high.\n"),
     ] {
-        let ended = sent(scene, &args, input).await;
+        let ended = sent(fixture, &args, input).await;
         assert_eq!((ended.code, ended.out.trim()), (Some(0), "Delivered."), "{ended:?}");
     }
     assert_eq!(texts(api)[before..], ["The tide is high."; 3]);
-    let file = scene.folder().join("tide.txt");
+    let file = fixture.folder().join("tide.txt");
     std::fs::write(&file, "high").unwrap();
-    let ended = sent(scene, &["--to", &to, "--file", file.to_str().unwrap(), "Look."], "").await;
+    let ended = sent(fixture, &["--to", &to, "--file", file.to_str().unwrap(), "Look."], "").await;
     assert_eq!((ended.code, ended.out.trim()), (Some(0), "Delivered."), "{ended:?}");
     // Nobody ever writes into it.
-    let pipe = scene.folder().join("pipe");
+    let pipe = fixture.folder().join("pipe");
     rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).ok();
     for (args, words) in [
         (vec!["--to", &to, " "], "nothing to send"),
@@ -43,7 +43,7 @@ async fn arrives(scene: &Scene, api: &BotApi) {
         (vec!["--to", &to, "--file", pipe.to_str().unwrap(), "x"], "it is not a file"),
         (vec!["x"], "--to"),
     ] {
-        let ended = sent(scene, &args, "").await;
+        let ended = sent(fixture, &args, "").await;
         assert!(ended.code != Some(0) && ended.err.contains(words), "{args:?}: {ended:?}");
     }
     // What was printed is shown as printed, unless it is said to be Markdown.
@@ -53,19 +53,19 @@ async fn arrives(scene: &Scene, api: &BotApi) {
         (vec!["--to", &to, "--markdown", "**bold**"], "<b>bold</b>"),
         (vec!["--to", &to, "--file", file.to_str().unwrap(), "**as it is**"], "**as it is**"),
     ] {
-        let ended = sent(scene, &args, "").await;
+        let ended = sent(fixture, &args, "").await;
         assert_eq!((ended.code, texts(api).pop().unwrap().as_str()), (Some(0), shown), "{ended:?}");
     }
     // Only words arrive in place of a file that the platform does not take.
-    let empty = scene.folder().join("empty.txt");
+    let empty = fixture.folder().join("empty.txt");
     std::fs::write(&empty, "").unwrap();
-    let ended = sent(scene, &["--to", &to, "--file", empty.to_str().unwrap()], "").await;
+    let ended = sent(fixture, &["--to", &to, "--file", empty.to_str().unwrap()], "").await;
     assert_eq!((ended.code, ended.out.as_str()), (Some(3), ""), "{ended:?}");
     assert!(ended.err.contains("The file couldn't be sent"), "{ended:?}");
     let told = texts(api).pop().unwrap();
     assert!(told.starts_with("I couldn't send the file empty.txt"), "{told}");
     // Nobody is in that chat, and the platform says so.
-    let ended = sent(scene, &["--to", "home:404", "x"], "").await;
+    let ended = sent(fixture, &["--to", "home:404", "x"], "").await;
     assert_eq!(ended.code, Some(3), "{ended:?}");
     assert!(ended.err.contains("couldn't be delivered"), "{ended:?}");
 }
@@ -73,30 +73,30 @@ async fn arrives(scene: &Scene, api: &BotApi) {
 #[tokio::test]
 async fn a_script_knows_whether_its_message_arrived_while_a_daemon_runs() {
     let api = BotApi::start().await;
-    let scene = Scene::new(&home(&api));
-    let _daemon = scene.daemon().await;
-    let ended = sent(&scene, &["--to", "owner", "x"], "").await;
+    let fixture = ProgramFixture::new(&home(&api));
+    let _daemon = fixture.daemon().await;
+    let ended = sent(&fixture, &["--to", "owner", "x"], "").await;
     assert!(ended.code == Some(1) && ended.err.contains("No owner has written"), "{ended:?}");
     api.say(&said(&ADA, "hello"));
     until("the answer", async || (!api.sent().is_empty()).then_some(())).await;
-    let ended = sent(&scene, &["--to", "owner", "To you."], "").await;
+    let ended = sent(&fixture, &["--to", "owner", "To you."], "").await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert_eq!(texts(&api).last().unwrap(), "To you.");
-    arrives(&scene, &api).await;
+    arrives(&fixture, &api).await;
 }
 
 #[tokio::test]
 async fn a_script_knows_whether_its_message_arrived_without_a_daemon() {
     let api = BotApi::start().await;
-    let scene = Scene::new(&home(&api));
+    let fixture = ProgramFixture::new(&home(&api));
     // Somebody has written, and nobody has heard it yet.
     api.say(&said(&ADA, "hello"));
-    arrives(&scene, &api).await;
-    let ended = sent(&scene, &["--to", "terminal:main", "x"], "").await;
+    arrives(&fixture, &api).await;
+    let ended = sent(&fixture, &["--to", "terminal:main", "x"], "").await;
     assert!(ended.code == Some(1) && ended.err.contains("no channel terminal"), "{ended:?}");
     // Nothing is listened to meanwhile.
     let polls = api.received().iter().filter(|request| request.call == "getUpdates").count();
     assert_eq!(polls, 0);
-    let listed = scene.run(&["actions", "--json"]).await;
+    let listed = fixture.run(&["actions", "--json"]).await;
     assert_eq!(serde_json::from_str::<Value>(&listed.out).unwrap(), Value::Array(Vec::new()));
 }

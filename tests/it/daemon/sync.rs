@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::process::Stdio;
 
-use crate::support::binary::{Scene, home, said, until};
+use crate::support::binary::{ProgramFixture, home, said, until};
 use crate::support::bot_api::BotApi;
 use crate::support::bot_api::line::ADA;
 
@@ -20,8 +20,8 @@ struct Call {
 #[tokio::test]
 async fn what_is_acknowledged_or_sent_is_on_the_disk_before() {
     let api = BotApi::start().await;
-    let scene = Scene::new(&home(&api));
-    let trace = scene.folder().join("trace");
+    let fixture = ProgramFixture::new(&home(&api));
+    let trace = fixture.folder().join("trace");
     if !can_trace().await {
         print_skipped();
         return;
@@ -33,9 +33,9 @@ async fn what_is_acknowledged_or_sent_is_on_the_disk_before() {
         .map(OsStr::new)
         .chain([trace.as_os_str(), OsStr::new("--")])
         .collect();
-    let mut command = scene.command(&wrapper, &["run"]);
+    let mut command = fixture.command(&wrapper, &["run"]);
     command.env("PATH", "/usr/local/bin:/usr/bin:/bin");
-    let daemon = scene.begin(command);
+    let daemon = fixture.begin(command);
     until("the daemon to start", async || daemon.log().contains("Started").then_some(())).await;
     api.wait_for_calls("getUpdates", 1).await;
     api.say(&said(&ADA, "a pea crab"));

@@ -4,7 +4,7 @@ use peacrab::replies;
 use peacrab::types::commands;
 use serde_json::json;
 
-use crate::support::binary::{Scene, home, now, said, until};
+use crate::support::binary::{ProgramFixture, home, now, said, until};
 use crate::support::bot_api::BotApi;
 use crate::support::bot_api::line::{ADA, BOB, Line, Person};
 
@@ -14,19 +14,19 @@ const EVE: Person = Person { id: 7005, name: "Eve", is_bot: false };
 #[tokio::test]
 async fn the_owner_lets_somebody_in_with_a_button() {
     let api = BotApi::start().await;
-    let scene = Scene::new(&home(&api));
-    let _daemon = scene.daemon().await;
+    let fixture = ProgramFixture::new(&home(&api));
+    let _daemon = fixture.daemon().await;
     api.say(&said(&ADA, "hello"));
     api.wait_for_words(ADA.id, "You said: hello").await;
 
     api.say(&said(&EVE, "let me in"));
     let question = api.wait_for_words(ADA.id, "wants to talk to me").await;
-    assert_eq!(question.buttons, [[replies::LET_IN, replies::TURN_AWAY]]);
+    assert_eq!(question.buttons, [[replies::APPROVE_PERSON, replies::DECLINE_PERSON]]);
     let data = api.received().into_iter().rev().find_map(|call| {
         let row = &call.body["reply_markup"]["inline_keyboard"][0];
         row[1]["callback_data"].as_str().map(str::to_owned)
     });
-    let query = api.press(&ADA, question.id, replies::LET_IN);
+    let query = api.press(&ADA, question.id, replies::APPROVE_PERSON);
     assert_eq!(api.wait_for_answer(&query).await, None);
     api.wait_for_words(EVE.id, "You now have access").await;
     let decided = api.wait_for_words(ADA.id, "→ Approve (Ada)").await;
@@ -45,8 +45,8 @@ async fn the_owner_lets_somebody_in_with_a_button() {
 #[tokio::test]
 async fn what_was_changed_while_it_waited_is_answered_as_it_is_now() {
     let api = BotApi::start().await;
-    let scene = Scene::new(&home(&api));
-    let _daemon = scene.daemon().await;
+    let fixture = ProgramFixture::new(&home(&api));
+    let _daemon = fixture.daemon().await;
     let in_crew = |by: &Person, text: &str| now(Line::group(CREW, by, text));
     api.say(&in_crew(&ADA, "@peacrab_bot wait 4"));
     // While she is being answered, Bob has to wait.
@@ -68,23 +68,23 @@ async fn what_was_changed_while_it_waited_is_answered_as_it_is_now() {
 #[tokio::test]
 async fn the_commands_are_listed_and_the_privacy_mode_is_told() {
     let api = BotApi::start().await;
-    let scene = Scene::new(&home(&api));
-    let _daemon = scene.daemon().await;
-    scene.wait_for_link().await;
+    let fixture = ProgramFixture::new(&home(&api));
+    let _daemon = fixture.daemon().await;
+    fixture.wait_for_link().await;
     until("commands", async || (api.commands() != json!([])).then_some(())).await;
     let expected: Vec<_> = commands::menu()
         .map(|(spec, about)| json!({ "command": spec.name, "description": about }))
         .collect();
     assert_eq!(api.commands(), json!(expected));
-    let about = scene.status().await["channels"]["home"]["about"].clone();
+    let about = fixture.status().await["channels"]["home"]["about"].clone();
     assert!(about.as_str().unwrap().contains("privacy mode"), "{about}");
 }
 
 #[tokio::test]
 async fn an_answer_is_shown_as_it_was_meant() {
     let api = BotApi::start().await;
-    let scene = Scene::new(&home(&api));
-    let _daemon = scene.daemon().await;
+    let fixture = ProgramFixture::new(&home(&api));
+    let _daemon = fixture.daemon().await;
     api.say(&said(&ADA, "**bold** & 2 < 3 `a_b`"));
     let answer = api.wait_for_words(ADA.id, "You said").await;
     assert!(answer.text.starts_with("You said: bold & 2 < 3 a_b\n"), "{answer:?}");

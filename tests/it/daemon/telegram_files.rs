@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use super::models::{answer, tool_call};
-use crate::support::binary::{Daemon, Scene, home, model, now, said};
+use crate::support::binary::{Daemon, ProgramFixture, home, model, now, said};
 use crate::support::bot_api::line::{ADA, Line};
 use crate::support::bot_api::{BotApi, Fault, SentFile};
 use crate::support::model_api::{ModelApi, Platform};
@@ -13,16 +13,16 @@ use crate::support::model_api::{ModelApi, Platform};
 struct Stage {
     api: BotApi,
     main: ModelApi,
-    scene: Scene,
+    fixture: ProgramFixture,
     _daemon: Daemon,
 }
 
 impl Stage {
     async fn new() -> Self {
         let (api, main) = (BotApi::start().await, ModelApi::start(Platform::OpenAi).await);
-        let scene = Scene::new(&(model("main", &main) + &home(&api)));
-        let daemon = scene.daemon().await;
-        Self { api, main, scene, _daemon: daemon }
+        let fixture = ProgramFixture::new(&(model("main", &main) + &home(&api)));
+        let daemon = fixture.daemon().await;
+        Self { api, main, fixture, _daemon: daemon }
     }
 
     /// What Ada was answered, when the model says this.
@@ -37,7 +37,7 @@ impl Stage {
 
     /// The only file of the downloads, and its path.
     fn in_downloads(&self) -> (String, Vec<u8>) {
-        let home = self.scene.home();
+        let home = self.fixture.home();
         let month = fs::read_dir(home.join("downloads")).unwrap().next().unwrap().unwrap().path();
         let file = fs::read_dir(month).unwrap().next().unwrap().unwrap().path();
         let path = file.strip_prefix(&home).unwrap().to_str().unwrap().to_owned();

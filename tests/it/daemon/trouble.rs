@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
 use tokio::time::sleep;
 
-use crate::support::binary::{Scene, channel, home, home_at, said, until};
+use crate::support::binary::{ProgramFixture, channel, home, home_at, said, until};
 use crate::support::bot_api::line::{ADA, BOB};
 use crate::support::bot_api::{BotApi, Fault, Sent};
 use crate::support::wire::closed_port;
@@ -27,16 +27,16 @@ async fn bring_to_end(api: &BotApi) {
 #[tokio::test]
 async fn a_start_without_network_answers_once_there_is_one() {
     let (socket, url) = closed_port();
-    let scene = Scene::new(&home_at(&url, TOKEN));
-    let _daemon = scene.daemon().await;
-    scene.wait_for_trouble("no connection").await;
-    let shown = scene.run(&["status"]).await.out;
+    let fixture = ProgramFixture::new(&home_at(&url, TOKEN));
+    let _daemon = fixture.daemon().await;
+    fixture.wait_for_trouble("no connection").await;
+    let shown = fixture.run(&["status"]).await.out;
     let line = shown.lines().find(|line| line.starts_with("channel home")).unwrap();
     assert!(line.starts_with("channel home: down: telegram"), "{line}");
     let api = BotApi::start_at(socket.listen(64).unwrap());
     api.say(&said(&ADA, "hello"));
     api.wait_for_words(ADA.id, "You said: hello").await;
-    let home = scene.status().await["channels"]["home"].clone();
+    let home = fixture.status().await["channels"]["home"].clone();
     assert!(home["up"] == true && home["trouble"].is_null(), "{home}");
     let about = home["about"].as_str().unwrap();
     assert!(about.starts_with("@peacrab_bot"), "{about}");
@@ -45,14 +45,15 @@ async fn a_start_without_network_answers_once_there_is_one() {
 #[tokio::test]
 async fn a_token_that_is_not_accepted_is_said_and_ends_nothing() {
     let api = BotApi::start().await;
-    let scene = Scene::new(&home_at(api.url(), "4242:CCCC-this-is-a-token-that-nobody-knows"));
-    let mut daemon = scene.daemon().await;
-    scene.wait_for_trouble("token").await;
+    let fixture =
+        ProgramFixture::new(&home_at(api.url(), "4242:CCCC-this-is-a-token-that-nobody-knows"));
+    let mut daemon = fixture.daemon().await;
+    fixture.wait_for_trouble("token").await;
     // What is to be done comes last.
-    let shown = scene.run(&["status"]).await.out;
+    let shown = fixture.run(&["status"]).await.out;
     let line = shown.lines().find(|line| line.starts_with("channel home")).unwrap();
     assert!(line.ends_with("and restart"), "{line}");
-    let ended = scene.run(&["chat", "-m", "hello"]).await;
+    let ended = fixture.run(&["chat", "-m", "hello"]).await;
     assert!(ended.code == Some(0) && ended.out.contains("You said: hello"), "{ended:?}");
     assert!(daemon.is_running());
     assert!(!daemon.log().contains("CCCC"), "{}", daemon.log());
@@ -62,19 +63,19 @@ async fn a_token_that_is_not_accepted_is_said_and_ends_nothing() {
 async fn another_program_with_the_same_token_is_said_and_outlived() {
     let api = BotApi::start().await;
     api.fail("getUpdates", 2, &Fault::CONFLICT);
-    let scene = Scene::new(&home(&api));
-    let _daemon = scene.daemon().await;
-    scene.wait_for_trouble("another program").await;
+    let fixture = ProgramFixture::new(&home(&api));
+    let _daemon = fixture.daemon().await;
+    fixture.wait_for_trouble("another program").await;
     api.say(&said(&ADA, "hello"));
     api.wait_for_words(ADA.id, "You said: hello").await;
-    scene.wait_for_link().await;
+    fixture.wait_for_link().await;
 }
 
 #[tokio::test]
 async fn the_log_tells_once_that_a_link_is_lost_and_once_that_it_is_back() {
     let api = BotApi::start().await;
-    let scene = Scene::new(&home(&api));
-    let daemon = scene.daemon().await;
+    let fixture = ProgramFixture::new(&home(&api));
+    let daemon = fixture.daemon().await;
     let count = |words: &str| daemon.log().matches(words).count();
     // It has been up for long enough to be lost.
     sleep(Duration::from_millis(2500)).await;
@@ -91,8 +92,8 @@ async fn the_log_tells_once_that_a_link_is_lost_and_once_that_it_is_back() {
 #[tokio::test]
 async fn waits_as_long_as_telegram_says_and_sends_once() {
     let api = BotApi::start().await;
-    let scene = Scene::new(&home(&api));
-    let _daemon = scene.daemon().await;
+    let fixture = ProgramFixture::new(&home(&api));
+    let _daemon = fixture.daemon().await;
     api.fail("sendMessage", 1, &Fault::TooMany { after: 2 });
     api.say(&said(&ADA, "hello"));
     api.wait_for_calls("sendMessage", 1).await;
@@ -106,8 +107,8 @@ async fn waits_as_long_as_telegram_says_and_sends_once() {
 #[tokio::test]
 async fn outlives_errors_of_telegrams_servers() {
     let api = BotApi::start().await;
-    let scene = Scene::new(&home(&api));
-    let _daemon = scene.daemon().await;
+    let fixture = ProgramFixture::new(&home(&api));
+    let _daemon = fixture.daemon().await;
     api.fail("sendMessage", 1, &Fault::Status(502));
     api.fail("getUpdates", 1, &Fault::Status(503));
     api.say(&said(&ADA, "hello"));
@@ -121,8 +122,8 @@ async fn outlives_errors_of_telegrams_servers() {
 #[tokio::test]
 async fn marks_what_may_arrive_twice() {
     let api = BotApi::start().await;
-    let scene = Scene::new(&home(&api));
-    let _daemon = scene.daemon().await;
+    let fixture = ProgramFixture::new(&home(&api));
+    let _daemon = fixture.daemon().await;
     api.fail("sendMessage", 1, &Fault::CutAfter);
     api.say(&said(&ADA, "hello"));
     api.wait_for_words(ADA.id, MARK).await;
@@ -135,8 +136,8 @@ async fn marks_what_may_arrive_twice() {
 #[tokio::test]
 async fn a_success_that_cannot_be_read_was_one() {
     let api = BotApi::start().await;
-    let scene = Scene::new(&home(&api));
-    let _daemon = scene.daemon().await;
+    let fixture = ProgramFixture::new(&home(&api));
+    let _daemon = fixture.daemon().await;
     api.fail("sendMessage", 1, &Fault::Garbage);
     api.say(&said(&ADA, "hello"));
     api.wait_for_words(ADA.id, "You said: hello").await;
@@ -147,8 +148,8 @@ async fn a_success_that_cannot_be_read_was_one() {
 #[tokio::test]
 async fn a_send_that_hangs_holds_up_no_other_chat() {
     let api = BotApi::start().await;
-    let scene = Scene::new(&home(&api));
-    let _daemon = scene.daemon().await;
+    let fixture = ProgramFixture::new(&home(&api));
+    let _daemon = fixture.daemon().await;
     api.fail("sendMessage", 1, &Fault::Hang);
     api.say(&said(&BOB, "hello from Bob"));
     api.wait_for_calls("sendMessage", 1).await;
@@ -164,8 +165,8 @@ async fn a_send_that_hangs_holds_up_no_other_chat() {
 #[tokio::test]
 async fn who_has_blocked_the_bot_is_given_up_and_the_owner_told() {
     let api = BotApi::start().await;
-    let scene = Scene::new(&home(&api));
-    let _daemon = scene.daemon().await;
+    let fixture = ProgramFixture::new(&home(&api));
+    let _daemon = fixture.daemon().await;
     api.say(&said(&ADA, "hello"));
     api.wait_for_words(ADA.id, "You said: hello").await;
     api.fail("sendMessage", 1, &Fault::BLOCKED);
@@ -174,26 +175,26 @@ async fn who_has_blocked_the_bot_is_given_up_and_the_owner_told() {
     assert!(told.text.contains("blocked"), "{told:?}");
     bring_to_end(&api).await;
     assert_eq!(to(&api, BOB.id, ""), vec![]);
-    assert_eq!(scene.status().await["channels"]["home"]["pending"], 0);
+    assert_eq!(fixture.status().await["channels"]["home"]["pending"], 0);
 }
 
-fn two_bots(home: &BotApi, other: (&str, &str)) -> Scene {
+fn two_bots(home: &BotApi, other: (&str, &str)) -> ProgramFixture {
     let owner = ADA.id;
     let other = channel("other", other.0, other.1) + &format!("owners = [{owner}]\n");
-    Scene::new(&(self::home(home) + &other))
+    ProgramFixture::new(&(self::home(home) + &other))
 }
 
 #[tokio::test]
 async fn two_bots_answer_each_its_own() {
     let (first, second) = (BotApi::start().await, BotApi::start_another().await);
-    let scene = two_bots(&first, (second.url(), second.token()));
-    let _daemon = scene.daemon().await;
+    let fixture = two_bots(&first, (second.url(), second.token()));
+    let _daemon = fixture.daemon().await;
     first.say(&said(&ADA, "to the first"));
     second.say(&said(&ADA, "to the second"));
     first.wait_for_words(ADA.id, "You said: to the first").await;
     second.wait_for_words(ADA.id, "You said: to the second").await;
     assert_eq!((first.sent().len(), second.sent().len()), (1, 1));
-    let channels = scene.status().await["channels"].clone();
+    let channels = fixture.status().await["channels"].clone();
     assert!(channels["home"]["up"] == true && channels["other"]["up"] == true, "{channels}");
 }
 
@@ -204,8 +205,8 @@ async fn a_bot_whose_platform_is_dead_delays_no_other() {
     let (_socket, refuses) = closed_port();
     for dead in [hangs, refuses] {
         let api = BotApi::start().await;
-        let scene = two_bots(&api, (&dead, "4343:BBBB-this-is-a-token-of-the-right-length"));
-        let daemon = scene.daemon().await;
+        let fixture = two_bots(&api, (&dead, "4343:BBBB-this-is-a-token-of-the-right-length"));
+        let daemon = fixture.daemon().await;
         for text in ["one", "two", "three"] {
             let asked = Instant::now();
             api.say(&said(&ADA, text));

@@ -4,7 +4,7 @@
 use serde_json::json;
 
 use super::models::{answer, tool_call};
-use crate::support::binary::{Scene, home, model, said, until};
+use crate::support::binary::{ProgramFixture, home, model, said, until};
 use crate::support::bot_api::BotApi;
 use crate::support::bot_api::line::{ADA, BOB};
 use crate::support::model_api::{ModelApi, Platform};
@@ -17,8 +17,8 @@ async fn a_page_that_was_awaited_at_a_kill_is_read_after_it() {
     let (api, main) = (BotApi::start().await, ModelApi::start(Platform::OpenAi).await);
     let site = Site::start().await;
     let allow = format!("[web]\nallow = [\"{}\"]\n", site.at);
-    let scene = Scene::new(&(model("main", &main) + &home(&api) + &allow));
-    let daemon = scene.daemon().await;
+    let fixture = ProgramFixture::new(&(model("main", &main) + &home(&api) + &allow));
+    let daemon = fixture.daemon().await;
     site.has("/peas", Answer::Silence);
     main.reply(tool_call("web_fetch", &json!({ "url": site.url("/peas") })));
     api.say(&said(&BOB, "Read it."));
@@ -27,7 +27,7 @@ async fn a_page_that_was_awaited_at_a_kill_is_read_after_it() {
 
     site.has("/peas", Answer::html("<title>Peas</title><p>They are green.</p>"));
     main.reply(answer("Green."));
-    let daemon = scene.daemon().await;
+    let daemon = fixture.daemon().await;
     api.wait_for_words(BOB.id, "Green.").await;
     let last = main.requests().pop().unwrap();
     let result = last["messages"].as_array().unwrap().last().unwrap()["content"].to_string();
@@ -57,8 +57,8 @@ async fn engines_are_asked_in_the_order_of_the_config_and_no_key_is_logged() {
          [search.second]\ntype = \"tavily\"\napi_key = \"{key}\"\nbase_url = \"{}\"\n",
         brave.base_url, tavily.base_url
     );
-    let scene = Scene::new(&(model("main", &main) + &home(&api) + &engines));
-    let daemon = scene.daemon().await;
+    let fixture = ProgramFixture::new(&(model("main", &main) + &home(&api) + &engines));
+    let daemon = fixture.daemon().await;
     tavily.replies(429, key);
     brave.finds(&[("Peas", "https://peas.example/", "Green.")]);
     main.reply(tool_call("web_search", &json!({ "query": "peas" })));

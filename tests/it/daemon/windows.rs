@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::daemon::models::answer;
-use crate::support::binary::{Scene, home, model, said};
+use crate::support::binary::{ProgramFixture, home, model, said};
 use crate::support::bot_api::BotApi;
 use crate::support::bot_api::line::ADA;
 use crate::support::model_api::{ModelApi, Platform};
@@ -15,8 +15,8 @@ const COMPACT_BYTES_MAX: usize = 5_000;
 /// The bytes of the first request with these lines of config for the model.
 async fn first_request(lines: &str) -> usize {
     let (api, main) = (BotApi::start().await, ModelApi::start(Platform::OpenAi).await);
-    let scene = Scene::new(&(model("main", &main) + lines + &home(&api)));
-    let _daemon = scene.daemon().await;
+    let fixture = ProgramFixture::new(&(model("main", &main) + lines + &home(&api)));
+    let _daemon = fixture.daemon().await;
     main.reply(answer("Hello."));
     api.say(&said(&ADA, "hello"));
     api.wait_for_words(ADA.id, "Hello.").await;
@@ -39,8 +39,8 @@ async fn the_first_request_is_small() {
 async fn the_owner_is_told_once_of_a_window_that_was_learned() {
     let (api, main) = (BotApi::start().await, ModelApi::start(Platform::OpenAi).await);
     main.show("/props", json!({"default_generation_settings": {"n_ctx": 4_096}}));
-    let scene = Scene::new(&(model("main", &main) + &home(&api)));
-    let daemon = scene.daemon().await;
+    let fixture = ProgramFixture::new(&(model("main", &main) + &home(&api)));
+    let daemon = fixture.daemon().await;
     for words in ["One.", "Two.", "Three."] {
         main.reply(answer(words));
         api.say(&said(&ADA, "hello"));

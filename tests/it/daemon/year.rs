@@ -10,7 +10,7 @@ use chrono::Utc;
 use peacrab::replies;
 use rusqlite::Connection;
 
-use crate::support::binary::{Daemon, Ended, Scene, home, said, until};
+use crate::support::binary::{Daemon, Ended, ProgramFixture, home, said, until};
 use crate::support::bot_api::line::ADA;
 use crate::support::bot_api::{BotApi, Fault};
 use crate::support::disk::Disk;
@@ -42,7 +42,7 @@ const EVENTS: [Event; 6] = [
 
 /// The bot, its owner, and what was said.
 struct Year {
-    scene: Scene,
+    fixture: ProgramFixture,
     api: BotApi,
     /// A disk of its own, where one can be mounted.
     disk: Option<Disk>,
@@ -52,8 +52,8 @@ struct Year {
 impl Year {
     async fn begin_daemon(&self) -> Daemon {
         let daemon = match &self.disk {
-            Some(disk) => disk.begin(&self.scene),
-            None => self.scene.begin(self.scene.command(&[], &["run"])),
+            Some(disk) => disk.begin(&self.fixture),
+            None => self.fixture.begin(self.fixture.command(&[], &["run"])),
         };
         until("the daemon to start", async || daemon.log().contains("Started").then_some(())).await;
         daemon
@@ -64,9 +64,9 @@ impl Year {
             Some(disk) => {
                 let wrapper = disk.wrapper();
                 let wrapper: Vec<&OsStr> = wrapper.iter().map(AsRef::as_ref).collect();
-                self.scene.run_with(self.scene.command(&wrapper, args), "").await
+                self.fixture.run_with(self.fixture.command(&wrapper, args), "").await
             }
-            None => self.scene.run(args).await,
+            None => self.fixture.run(args).await,
         };
         assert_eq!(ended.code, Some(0), "{args:?}: {ended:?}");
         ended
@@ -74,14 +74,14 @@ impl Year {
 
     /// The files of the store, of which the second may be missing after an orderly end.
     fn store_files(&self) -> [PathBuf; 2] {
-        let home = self.disk.as_ref().map_or_else(|| self.scene.home(), |disk| disk.home.clone());
+        let home = self.disk.as_ref().map_or_else(|| self.fixture.home(), |disk| disk.home.clone());
         ["state.db", "state.db-wal"].map(|name| home.join(name))
     }
 
     /// Works on a copy of the store, while no daemon runs: SQLite does not find a file on the disk of another mount
     /// namespace.
     fn with_copy<T>(&self, work: impl FnOnce(&Connection) -> T) -> T {
-        let copies = ["copy.db", "copy.db-wal"].map(|name| self.scene.folder().join(name));
+        let copies = ["copy.db", "copy.db-wal"].map(|name| self.fixture.folder().join(name));
         for (file, copy) in self.store_files().iter().zip(&copies) {
             fs::remove_file(copy).ok();
             if file.exists() {
@@ -137,7 +137,7 @@ impl Year {
         assert!(changed > 0, "no time has passed");
         let [store, log] = self.store_files();
         fs::remove_file(log).ok();
-        fs::copy(self.scene.folder().join("copy.db"), store).unwrap();
+        fs::copy(self.fixture.folder().join("copy.db"), store).unwrap();
     }
 
     /// Carries out an event, while the daemon runs. Returns the daemon that runs afterwards.
@@ -145,7 +145,7 @@ impl Year {
         match event {
             Event::Reload => {
                 let config = format!("[agent]\nsteps_max = {}\n{}", 10 + month, home(&self.api));
-                fs::write(self.scene.folder().join("config.toml"), config).unwrap();
+                fs::write(self.fixture.folder().join("config.toml"), config).unwrap();
                 self.say("before the reload");
                 self.run(&["reload"]).await;
                 self.hear().await;
@@ -181,7 +181,7 @@ impl Year {
                 daemon
             }
             Event::Restore => {
-                let file: PathBuf = self.scene.folder().join(format!("backup-{month}.tar.gz"));
+                let file: PathBuf = self.fixture.folder().join(format!("backup-{month}.tar.gz"));
                 let file = file.to_str().unwrap();
                 self.run(&["backup", file]).await;
                 self.ask("after the backup").await;
@@ -209,9 +209,9 @@ fn texts(store: &Connection, sql: &str) -> Vec<String> {
 #[tokio::test]
 async fn in_a_year_of_trouble_every_message_is_answered_once() {
     let api = BotApi::start().await;
-    let scene = Scene::new(&home(&api));
-    let disk = Disk::of(&scene).await;
-    let mut year = Year { scene, api, disk, said: Vec::new() };
+    let fixture = ProgramFixture::new(&home(&api));
+    let disk = Disk::of(&fixture).await;
+    let mut year = Year { fixture, api, disk, said: Vec::new() };
     for month in 0..12 {
         // Telegram begins anew with its numbers after quiet weeks.
         year.api.pass_a_week(1_000 * (1 + i64::try_from(month).unwrap()));

@@ -10,31 +10,31 @@ use peacrab::doctor::daemon::{memory_finding, safe_mode_finding};
 use peacrab::doctor::service::{AskedManager, ServicePlace, service_finding, unreachable};
 use peacrab::doctor::wear::{check_wear, wear_finding};
 use peacrab::doctor::{Finding, Severity};
-use peacrab::sandbox::{Enforced, SandboxLevel, SandboxState};
+use peacrab::sandbox::{Protections, SandboxLevel, SandboxState};
 use peacrab::types::safe_mode::SafeMode;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use super::found;
-use crate::support::binary::{Scene, model};
+use crate::support::binary::{ProgramFixture, model};
 use crate::support::model_api::{ModelApi, Platform, Reply};
 use crate::support::pty::Pty;
 
 #[tokio::test]
 async fn a_daemon_that_is_stuck_is_named_by_every_command() {
-    let scene = Scene::new("");
-    let daemon = scene.daemon().await;
-    let pid: i32 = fs::read_to_string(scene.home().join("lock")).unwrap().parse().unwrap();
+    let fixture = ProgramFixture::new("");
+    let daemon = fixture.daemon().await;
+    let pid: i32 = fs::read_to_string(fixture.home().join("lock")).unwrap().parse().unwrap();
     let send = |signal| kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
     send(Signal::STOP);
     let begun = Instant::now();
     let (status, pairs, usage, chat, check, doctor) = tokio::join!(
-        scene.run(&["status"]),
-        scene.run(&["pair", "list"]),
-        scene.run(&["usage"]),
-        scene.run(&["chat", "-m", "hello"]),
-        scene.run(&["check"]),
-        scene.run(&["doctor"]),
+        fixture.run(&["status"]),
+        fixture.run(&["pair", "list"]),
+        fixture.run(&["usage"]),
+        fixture.run(&["chat", "-m", "hello"]),
+        fixture.run(&["check"]),
+        fixture.run(&["doctor"]),
     );
     assert!(begun.elapsed() < Duration::from_secs(40), "{:?}", begun.elapsed());
     let words = format!("the daemon (process {pid}) does not answer");
@@ -51,8 +51,8 @@ async fn a_daemon_that_is_stuck_is_named_by_every_command() {
 
 #[tokio::test]
 async fn warnings_of_the_config_are_findings_of_their_own() {
-    let scene = Scene::new("");
-    let ended = scene.run(&["doctor", "--json"]).await;
+    let fixture = ProgramFixture::new("");
+    let ended = fixture.run(&["doctor", "--json"]).await;
     let report: Value = serde_json::from_str(&ended.out).unwrap();
     assert_eq!((ended.code, &report["ok"]), (Some(0), &json!(true)), "{report}");
     let findings: Vec<Finding> = serde_json::from_value(report["findings"].clone()).unwrap();
@@ -68,9 +68,9 @@ async fn warnings_of_the_config_are_findings_of_their_own() {
 #[tokio::test]
 async fn a_model_without_credit_is_to_be_paid() {
     let main = ModelApi::start(Platform::OpenAi).await;
-    let scene = Scene::new(&model("main", &main));
+    let fixture = ProgramFixture::new(&model("main", &main));
     main.reply(Reply::error(402, &json!({"error": {"message": "Insufficient balance"}})));
-    let ended = scene.run(&["doctor"]).await;
+    let ended = fixture.run(&["doctor"]).await;
     let words = ["WRONG model main: ", "there is no credit left", "to do: pay for the account"];
     found(&ended, 1, &words);
     assert!(!ended.out.contains("correct api_key"), "{}", ended.out);
@@ -78,8 +78,8 @@ async fn a_model_without_credit_is_to_be_paid() {
 
 #[tokio::test]
 async fn the_doctor_fits_a_narrow_terminal() {
-    let scene = Scene::new("");
-    let mut terminal = Pty::begin(scene.command(&Pty::session(), &["doctor"]), 40);
+    let fixture = ProgramFixture::new("");
+    let mut terminal = Pty::begin(fixture.command(&Pty::session(), &["doctor"]), 40);
     terminal.wait_for_words("service:").await;
     assert_eq!(terminal.ends().await, Some(0));
     let raw = terminal.raw();
@@ -93,7 +93,7 @@ async fn the_doctor_fits_a_narrow_terminal() {
     let warned = lines.iter().position(is_warning).unwrap();
     assert!(lines[warned + 1].starts_with("      "), "{raw}");
     // A pipe gets each finding on a line.
-    let ended = scene.run(&["doctor"]).await;
+    let ended = fixture.run(&["doctor"]).await;
     assert!(ended.out.lines().any(|line| line.chars().count() > 90), "{}", ended.out);
 }
 
@@ -166,7 +166,7 @@ fn the_state_of_the_daemon_is_judged() {
     assert!(safe_mode.words.contains("safe mode after 3 unexpected ends"), "{safe_mode:?}");
     let shell = |group| SandboxState::Sandboxed {
         level: SandboxLevel::Required,
-        enforced: Enforced { group, ..Enforced::default() },
+        enforced: Protections { group, ..Protections::default() },
     };
     let words = |state: &SandboxState| memory_finding(state).map(|finding| finding.words);
     assert!(words(&shell(true)).unwrap().starts_with("exact"));

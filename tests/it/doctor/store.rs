@@ -11,35 +11,35 @@ use peacrab::store::{OpenError, StoreError};
 use rusqlite::Connection;
 
 use super::found;
-use crate::support::binary::Scene;
+use crate::support::binary::ProgramFixture;
 
 /// A home in which a daemon has run, and its database.
-async fn used() -> (Scene, PathBuf) {
-    let scene = Scene::new("");
-    scene.daemon().await.terminate().await;
-    let path = scene.home().join("state.db");
-    (scene, path)
+async fn used() -> (ProgramFixture, PathBuf) {
+    let fixture = ProgramFixture::new("");
+    fixture.daemon().await.terminate().await;
+    let path = fixture.home().join("state.db");
+    (fixture, path)
 }
 
 #[tokio::test]
 async fn a_store_that_another_program_has_locked_is_not_to_be_restored() {
-    let (scene, path) = used().await;
+    let (fixture, path) = used().await;
     let holder = Connection::open(&path).unwrap();
     let lock = "PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE; CREATE TABLE held (x)";
     holder.execute_batch(lock).unwrap();
     let begun = Instant::now();
-    let ended = scene.run(&["doctor"]).await;
+    let ended = fixture.run(&["doctor"]).await;
     let words = ["WRONG store: it cannot be examined, because ", "has it locked", "close that"];
     found(&ended, 1, &words);
     assert!(!ended.out.contains("peacrab restore"), "{}", ended.out);
     // It is waited for once.
     assert!(begun.elapsed() < Duration::from_secs(14), "{:?}", begun.elapsed());
-    let ended = scene.run(&["run"]).await;
+    let ended = fixture.run(&["run"]).await;
     assert_eq!(ended.code, Some(1), "{ended:?}");
     assert!(ended.err.contains("has it locked. Close that program"), "{ended:?}");
     assert!(!ended.err.contains("backup"), "{ended:?}");
     drop(holder);
-    found(&scene.run(&["doctor"]).await, 0, &["ok    store: readable"]);
+    found(&fixture.run(&["doctor"]).await, 0, &["ok    store: readable"]);
 }
 
 #[tokio::test]
@@ -47,27 +47,27 @@ async fn a_store_that_this_account_may_not_open_is_given_back() {
     if rustix::process::geteuid().is_root() {
         return;
     }
-    let (scene, path) = used().await;
+    let (fixture, path) = used().await;
     fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).unwrap();
-    let ended = scene.run(&["doctor"]).await;
+    let ended = fixture.run(&["doctor"]).await;
     found(&ended, 1, &["WRONG store: this account cannot open it", "chmod u+rwX"]);
     assert!(!ended.out.contains("peacrab restore"), "{}", ended.out);
-    let ended = scene.run(&["run"]).await;
+    let ended = fixture.run(&["run"]).await;
     assert!(ended.err.contains("chmod u+rwX") && !ended.err.contains("backup"), "{ended:?}");
 }
 
 #[tokio::test]
 async fn an_emptied_store_is_lost_and_no_new_one_is_begun_in_silence() {
-    let (scene, path) = used().await;
+    let (fixture, path) = used().await;
     fs::write(&path, "").unwrap();
     found(
-        &scene.run(&["doctor"]).await,
+        &fixture.run(&["doctor"]).await,
         1,
         &["WRONG store: the file is empty", "restore the newest backup"],
     );
-    let file = scene.folder().join("backup.tar.gz").display().to_string();
+    let file = fixture.folder().join("backup.tar.gz").display().to_string();
     for command in [&["run"] as &[&str], &["cron", "list"], &["backup", file.as_str()]] {
-        let ended = scene.run(command).await;
+        let ended = fixture.run(command).await;
         assert_eq!(ended.code, Some(1), "{command:?}: {ended:?}");
         let words = "is empty, although this home was in use";
         assert!(ended.err.contains(words), "{command:?}: {ended:?}");
@@ -75,16 +75,16 @@ async fn an_emptied_store_is_lost_and_no_new_one_is_begun_in_silence() {
     assert_eq!(fs::metadata(&path).unwrap().len(), 0);
     // To delete it is to begin anew.
     fs::remove_file(&path).unwrap();
-    scene.daemon().await.terminate().await;
+    fixture.daemon().await.terminate().await;
 
     // A first start that was cut short may leave an empty file.
-    let scene = Scene::new("");
-    fs::create_dir(scene.home()).unwrap();
-    fs::set_permissions(scene.home(), fs::Permissions::from_mode(0o700)).unwrap();
-    fs::write(scene.home().join("state.db"), "").unwrap();
-    let ended = scene.run(&["doctor"]).await;
+    let fixture = ProgramFixture::new("");
+    fs::create_dir(fixture.home()).unwrap();
+    fs::set_permissions(fixture.home(), fs::Permissions::from_mode(0o700)).unwrap();
+    fs::write(fixture.home().join("state.db"), "").unwrap();
+    let ended = fixture.run(&["doctor"]).await;
     assert!(ended.out.contains("ok    store: there is none yet; the first start"), "{}", ended.out);
-    scene.daemon().await.terminate().await;
+    fixture.daemon().await.terminate().await;
 }
 
 /// Fills the first page of each table and index, so that the file opens and nothing in it can be read.
@@ -107,9 +107,9 @@ fn damage(path: &Path) {
 
 #[tokio::test]
 async fn a_store_that_is_damaged_in_the_middle_is_named_with_what_to_do() {
-    let (scene, path) = used().await;
+    let (fixture, path) = used().await;
     damage(&path);
-    let ended = scene.run(&["run"]).await;
+    let ended = fixture.run(&["run"]).await;
     assert_eq!(ended.code, Some(1), "{ended:?}");
     let place = path.display().to_string();
     for words in [place.as_str(), "the database is damaged", "Restore it from a backup"] {
@@ -119,30 +119,30 @@ async fn a_store_that_is_damaged_in_the_middle_is_named_with_what_to_do() {
 
 #[tokio::test]
 async fn a_workspace_that_is_gone_or_closed_is_wrong() {
-    let (scene, _) = used().await;
-    let workspace = scene.home().join("workspace");
+    let (fixture, _) = used().await;
+    let workspace = fixture.home().join("workspace");
     let closed = workspace.join("closed");
     fs::create_dir(&closed).unwrap();
-    let owner = fs::metadata(scene.home()).unwrap().uid();
+    let owner = fs::metadata(fixture.home()).unwrap().uid();
     match rustix::process::geteuid().is_root() {
         // The account of the home is another one then, which may not use what is root's.
-        true => std::os::unix::fs::chown(scene.home(), Some(12345), None).unwrap(),
+        true => std::os::unix::fs::chown(fixture.home(), Some(12345), None).unwrap(),
         false => fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).unwrap(),
     }
-    let ended = scene.run(&["doctor"]).await;
+    let ended = fixture.run(&["doctor"]).await;
     let place = workspace.display().to_string();
     found(
         &ended,
         1,
         &["WRONG workspace: account ", "cannot use", "chown -R --reference=", place.as_str()],
     );
-    std::os::unix::fs::chown(scene.home(), Some(owner), None).unwrap();
+    std::os::unix::fs::chown(fixture.home(), Some(owner), None).unwrap();
     fs::set_permissions(&closed, fs::Permissions::from_mode(0o700)).unwrap();
-    let ended = scene.run(&["doctor"]).await;
+    let ended = fixture.run(&["doctor"]).await;
     assert!(ended.out.contains("ok    workspace: "), "{}", ended.out);
     fs::remove_dir_all(&workspace).unwrap();
     found(
-        &scene.run(&["doctor"]).await,
+        &fixture.run(&["doctor"]).await,
         1,
         &["WRONG workspace: ", "is gone, although there is a store", "bring the folder back"],
     );

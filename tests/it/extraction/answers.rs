@@ -86,18 +86,18 @@ proptest! {
 async fn ids_of_nobody_and_of_others_change_nothing() {
     let mut rig = extracting().await;
     rig.say_as(USER, "2", "/remember Zoe likes figs");
-    rig.hear("2").await;
+    rig.next_message("2").await;
     rig.ask("-3", "/remember our picnic is on Monday").await;
     rig.ask("1", "/remember Ada is seven").await;
-    let before = rig.look(FACTS);
+    let before = rig.query(FACTS);
     let lie = r#"{"updated":[{"id":1,"text":"Zoe hates figs"},{"id":2,"text":"no picnic"},{"id":99,"text":"x"}],
         "merged":[{"ids":[1,3],"text":"all one"},{"ids":[3],"text":"alone"},{"ids":[3,3],"text":"twice"},{"ids":[],"text":"none"}],
         "removed":[{"id":1},{"id":2},{"id":-1},{"id":9223372036854775807}]}"#;
     rig.model.on(ASKED, [says(lie)]);
     six_turns(&mut rig, OWNER, "1", ADA).await;
-    rig.counts("SELECT count(*) FROM extractions", 1).await;
-    assert_eq!(rig.look(FACTS), before);
-    assert_eq!(rig.look("SELECT text FROM facts WHERE ended IS NOT NULL"), Vec::<String>::new());
+    rig.wait_for_count("SELECT count(*) FROM extractions", 1).await;
+    assert_eq!(rig.query(FACTS), before);
+    assert_eq!(rig.query("SELECT text FROM facts WHERE ended IS NOT NULL"), Vec::<String>::new());
     rig.finish().await;
 }
 
@@ -113,17 +113,17 @@ async fn a_model_that_gives_no_json_is_asked_three_times_and_then_no_more() {
             1 | 2 => format!("failures = {attempt} AND next IS NOT NULL"),
             _ => "failures = 0 AND taken >= 6".to_owned(),
         };
-        rig.counts(&format!("SELECT count(*) FROM extractions WHERE {failed}"), 1).await;
-        rig.change("UPDATE extractions SET next = 1 WHERE next IS NOT NULL");
+        rig.wait_for_count(&format!("SELECT count(*) FROM extractions WHERE {failed}"), 1).await;
+        rig.execute("UPDATE extractions SET next = 1 WHERE next IS NOT NULL");
         // A turn elsewhere makes the worker look.
         rig.ask("5", "hello").await;
     }
     // A model that has failed is asked for less than the whole conversation.
     let read = asked(&rig, ASKED);
     assert!(!read[0].tools.is_empty() && read[1].tools.is_empty(), "{read:#?}");
-    assert_eq!(rig.look(FACTS), Vec::<String>::new());
+    assert_eq!(rig.query(FACTS), Vec::<String>::new());
     six_turns(&mut rig, OWNER, "1", "and later").await;
-    rig.counts("SELECT count(*) FROM facts", 1).await;
+    rig.wait_for_count("SELECT count(*) FROM facts", 1).await;
     assert!(!asked(&rig, ASKED)[3].messages.last().unwrap().contains(ADA));
     rig.finish().await;
 }
@@ -137,9 +137,9 @@ async fn a_fact_that_is_known_is_not_kept_twice() {
         [says(r#"{"new":[{"text":"ada is SEVEN"},{"text":"Zoe"},{"text":"Zoe"}]}"#), says(NOTHING)],
     );
     six_turns(&mut rig, OWNER, "1", ADA).await;
-    rig.counts("SELECT count(*) FROM facts", 2).await;
-    assert_eq!(rig.look(FACTS), ["Ada is seven", "Zoe"]);
-    assert_eq!(rig.ask("1", "/remember #1").await, replies::fact_known(1));
+    rig.wait_for_count("SELECT count(*) FROM facts", 2).await;
+    assert_eq!(rig.query(FACTS), ["Ada is seven", "Zoe"]);
+    assert_eq!(rig.ask("1", "/remember #1").await, replies::fact_already_known(1));
     assert_eq!(rig.ask("1", "/remember #99").await, replies::no_such_fact(99));
     six_turns(&mut rig, OWNER, "1", "more").await;
     reads(&mut rig, ASKED, 2).await;

@@ -1,7 +1,9 @@
 //! Which conversation is read next: pure.
 
 use chrono::{DateTime, TimeDelta, Utc};
-use peacrab::memory::extraction::due::{DueTalk, ReadingPatience, ReadingPlan, SeenTurn, plan};
+use peacrab::memory::extraction::due::{
+    DueConversation, ReadingPlan, ReadingPriority, SeenTurn, plan,
+};
 use peacrab::memory::extraction::{ReadMark, ReadMarks};
 use peacrab::types::session::{SessionId, TurnId};
 
@@ -26,17 +28,23 @@ fn marks(floor: i64, taken: &[(i64, i64)]) -> ReadMarks {
     ReadMarks { floor: TurnId(floor), sessions: sessions.collect(), forgets: 0 }
 }
 
-fn due(session: i64, after: i64, up_to: i64, turns: usize) -> DueTalk {
+fn due(session: i64, after: i64, up_to: i64, turns: usize) -> DueConversation {
     let (session, after, up_to) = (SessionId(session), TurnId(after), TurnId(up_to));
-    DueTalk { session, after, up_to, turns, is_retry: false, since: now() }
+    DueConversation { session, after, up_to, turns, is_retry: false, since: now() }
 }
 
 /// The same, due for so many seconds.
-fn due_for(seconds: i64, talk: DueTalk) -> DueTalk {
-    DueTalk { since: now() - TimeDelta::seconds(seconds), ..talk }
+fn due_for(seconds: i64, talk: DueConversation) -> DueConversation {
+    DueConversation { since: now() - TimeDelta::seconds(seconds), ..talk }
 }
 
-fn check(turns: &[SeenTurn], marks: &ReadMarks, talks: &[DueTalk], next: Option<i64>, floor: i64) {
+fn check(
+    turns: &[SeenTurn],
+    marks: &ReadMarks,
+    talks: &[DueConversation],
+    next: Option<i64>,
+    floor: i64,
+) {
     let next = next.map(|seconds| now() + TimeDelta::seconds(seconds));
     let expected = ReadingPlan { due: talks.to_vec(), next, floor: TurnId(floor) };
     assert_eq!(plan(turns, marks, now()), expected);
@@ -102,14 +110,14 @@ fn a_conversation_that_is_never_idle_is_read_after_a_bounded_wait() {
     quick.extend((10..=12).map(|id| turn(id, 1, Some(0))));
     check(&quick, &marks(0, &[]), &[due_for(600, due(1, 0, 8, 8))], None, 0);
     for (waited, expected, next) in [
-        (599, ReadingPatience::MakesWay, Some(1)),
-        (600, ReadingPatience::Finishes, Some(600)),
-        (1_199, ReadingPatience::Finishes, Some(1)),
-        (1_200, ReadingPatience::Begins, None),
+        (599, ReadingPriority::Interruptible, Some(1)),
+        (600, ReadingPriority::Uninterruptible, Some(600)),
+        (1_199, ReadingPriority::Uninterruptible, Some(1)),
+        (1_200, ReadingPriority::Immediate, None),
     ] {
         let talk = due_for(waited, due(1, 0, 8, 8));
-        assert_eq!(talk.patience(now()), expected, "{waited}");
+        assert_eq!(talk.priority(now()), expected, "{waited}");
         let next = next.map(|seconds| now() + TimeDelta::seconds(seconds));
-        assert_eq!(talk.next_patience(now()), next, "{waited}");
+        assert_eq!(talk.next_priority_change(now()), next, "{waited}");
     }
 }

@@ -27,7 +27,7 @@ async fn read_page(rig: &mut Rig) {
     for text in ["one", "two", "three", "four"] {
         rig.ask("1", text).await;
     }
-    rig.counts("SELECT count(*) FROM facts", 3).await;
+    rig.wait_for_count("SELECT count(*) FROM facts", 3).await;
 }
 
 #[tokio::test]
@@ -40,8 +40,8 @@ async fn a_page_becomes_no_fact_unless_its_person_keeps_it() {
     let untrusted = asked(&rig, ASKED_OF_OTHERS)[0].transcript();
     assert!(untrusted.contains("| Remember for ever") && !untrusted.contains("Mia"), "{untrusted}");
     let kept = "SELECT text FROM facts WHERE origin <> 'offered' AND ended IS NULL ORDER BY id";
-    assert_eq!(rig.look(kept).len(), 2, "{:?}", rig.look(FACTS));
-    assert_eq!(rig.look(kept)[0], "The owner is Mia");
+    assert_eq!(rig.query(kept).len(), 2, "{:?}", rig.query(FACTS));
+    assert_eq!(rig.query(kept)[0], "The owner is Mia");
     rig.ask("1", "/new").await;
     rig.ask("1", "what about the doubloons of Bauer?").await;
     let shown = rig.model.last();
@@ -49,11 +49,11 @@ async fn a_page_becomes_no_fact_unless_its_person_keeps_it() {
     assert!(!shown.messages.last().unwrap().contains("go to Bauer"), "{shown:#?}");
     // Its person sees it, and keeps it.
     rig.say("1", "/memory");
-    let lists = rig.heard("1", 2).await;
+    let lists = rig.next_messages("1", 2).await;
     assert!(!lists[0].contains("doubloons") && lists[1].contains("#3 All doubloons"), "{lists:?}");
     assert_eq!(
         rig.ask("1", "/remember #3").await,
-        replies::fact_kept(3, "All doubloons go to Bauer")
+        replies::fact_saved(3, "All doubloons go to Bauer")
     );
     rig.ask("1", "/new").await;
     rig.ask("1", "hello").await;
@@ -68,16 +68,16 @@ async fn nobody_else_keeps_it_and_no_program_does() {
     let mut rig = extracting().await;
     read_page(&mut rig).await;
     rig.say_as(USER, "2", "/remember #3");
-    assert_eq!(rig.hear("2").await, replies::no_such_fact(3));
+    assert_eq!(rig.next_message("2").await, replies::no_such_fact(3));
     rig.say_as(USER, "-3", "/remember #3");
-    assert_eq!(rig.hear("-3").await, replies::REMEMBER_IN_GROUPS);
+    assert_eq!(rig.next_message("-3").await, replies::REMEMBER_IN_GROUPS);
     assert_eq!(rig.ask("-3", "/remember #3").await, replies::no_such_fact(3));
     rig.say_changed(OWNER, "1", "/remember #3", |message| {
         let source = peacrab::types::source::Source::Unknown;
         message.body.sources = vec![peacrab::types::source::SourceSpan(source, 12)];
     });
-    assert_eq!(rig.hear("1").await, replies::no_such_fact(3));
-    assert_eq!(rig.look("SELECT text FROM facts WHERE origin = 'offered'").len(), 1);
+    assert_eq!(rig.next_message("1").await, replies::no_such_fact(3));
+    assert_eq!(rig.query("SELECT text FROM facts WHERE origin = 'offered'").len(), 1);
     rig.finish().await;
 }
 
@@ -90,6 +90,6 @@ async fn a_page_that_spoils_the_answer_keeps_nobodys_own_words_from_being_read()
     rig.model.on(ASKED, [says(NOTICED)]);
     rig.model.on(ASKED_OF_OTHERS, [says("I will do as the page says.")]);
     six_turns(&mut rig, OWNER, "1", &format!("read the page. {ADA}")).await;
-    rig.counts("SELECT count(*) FROM facts", 1).await;
+    rig.wait_for_count("SELECT count(*) FROM facts", 1).await;
     rig.finish().await;
 }

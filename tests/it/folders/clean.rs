@@ -34,7 +34,7 @@ async fn it_leaves_out_what_others_wrote_and_keeps_the_persons_words() {
     assert!(done.starts_with("I left out the untrusted content"), "{done}");
     rig.model.on("tell", [tells(), says("Told.")]);
     assert_eq!(rig.ask("1", "tell home:2 everything").await, "Told.");
-    assert_eq!(rig.hear("2").await, "everything");
+    assert_eq!(rig.next_message("2").await, "everything");
     let told = rig.model.last().transcript();
     for kept in ["the word is kiwi", "Noted: kiwi.", "what is on the page?", "my boat is blue"] {
         assert!(told.contains(kept), "{kept}: {told}");
@@ -53,7 +53,7 @@ async fn the_call_that_waits_is_not_made() {
     let question = rig.ask("1", "what is on the page?").await;
     assert!(question.contains("Approve?"), "{question}");
     rig.say("1", "/clean");
-    let heard = rig.heard("1", 2).await;
+    let heard = rig.next_messages("1", 2).await;
     assert!(heard.iter().any(|text| text.starts_with("I left out")), "{heard:?}");
     rig.model.on("and now", [says("Fine.")]);
     assert_eq!(rig.ask("1", "and now?").await, "Fine.");
@@ -68,7 +68,7 @@ async fn a_group_and_a_clean_conversation_have_nothing_to_leave_out() {
     assert_eq!(rig.ask("1", "/clean").await, replies::NOTHING_TO_CLEAN);
     for who in [OWNER, USER] {
         rig.say_as(who, "-1", "/clean");
-        assert_eq!(rig.hear("-1").await, replies::CLEAN_IN_PRIVATE);
+        assert_eq!(rig.next_message("-1").await, replies::CLEAN_IN_PRIVATE);
     }
     rig.finish().await;
 }

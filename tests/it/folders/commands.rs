@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::shell::config;
-use crate::support::rig::{Parts, Rig};
+use crate::support::rig::{Rig, RigOptions};
 use crate::support::script::{calls, says};
-use crate::support::somebody::{is_untrusted, somebody, text_of};
+use crate::support::tool_context::{is_untrusted, text_of, tool_context};
 
 struct Scene {
     tools: ToolSet,
@@ -24,7 +24,7 @@ struct Scene {
 
 impl Scene {
     fn of(config: &Config, role: Role, place: ChatKind) -> Self {
-        let (cx, home) = somebody(role, place);
+        let (cx, home) = tool_context(role, place);
         let root = cx.workspace.root().to_owned();
         for (name, text) in [
             ("notes.md", "the plan"),
@@ -238,7 +238,7 @@ async fn what_a_command_with_the_network_changes_in_the_workspace_is_listed() {
 async fn the_person_is_shown_what_a_command_with_the_network_has_changed() {
     let config = with(NetworkRule::On);
     let tools = ToolSet::standard_with(shell::tools(&config, &shell::check_sandbox(&config)));
-    let mut rig = Rig::of(Parts { tools, ..Parts::default() }).await;
+    let mut rig = Rig::of(RigOptions { tools, ..RigOptions::default() }).await;
     let project = rig.workspace().join("project");
     fs::create_dir_all(&project).unwrap();
     fs::write(project.join("a.txt"), "a\n").unwrap();
@@ -252,7 +252,7 @@ async fn the_person_is_shown_what_a_command_with_the_network_has_changed() {
     rig.model.on("pull", [pull(command), says("Pulled.")]);
     assert!(rig.ask("1", "pull it").await.contains("Approve?"));
     rig.say("1", "/approve 1");
-    let heard = rig.heard("1", 4).await;
+    let heard = rig.next_messages("1", 4).await;
     let shown = "The command with the network is done. It changed these files:\n- created: project/\\*b\\*\n\
                  - changed: project/a.txt\nI can't undo this.";
     assert!(heard.contains(&shown.to_owned()), "{heard:?}");
@@ -263,7 +263,7 @@ async fn the_person_is_shown_what_a_command_with_the_network_has_changed() {
     rig.model.on("again", [pull("true"), says("Nothing new.")]);
     assert!(rig.ask("1", "again").await.contains("Approve?"));
     rig.say("1", "/approve 2");
-    assert_eq!(rig.heard("1", 3).await[2], "Nothing new.");
+    assert_eq!(rig.next_messages("1", 3).await[2], "Nothing new.");
     rig.finish().await;
 }
 
@@ -271,7 +271,7 @@ async fn the_person_is_shown_what_a_command_with_the_network_has_changed() {
 async fn the_person_is_shown_what_a_stopped_command_with_the_network_has_changed() {
     let config = with(NetworkRule::On);
     let tools = ToolSet::standard_with(shell::tools(&config, &shell::check_sandbox(&config)));
-    let mut rig = Rig::of(Parts { tools, ..Parts::default() }).await;
+    let mut rig = Rig::of(RigOptions { tools, ..RigOptions::default() }).await;
     let project = rig.workspace().join("project");
     fs::create_dir_all(&project).unwrap();
     fs::write(project.join("a.txt"), "a\n").unwrap();
@@ -288,17 +288,17 @@ async fn the_person_is_shown_what_a_stopped_command_with_the_network_has_changed
         rig.model.on("pull", [calls(&[("exec", arguments)])]);
         assert!(rig.ask("1", "pull it").await.contains("Approve?"));
         rig.say("1", &format!("/approve {number}"));
-        rig.heard("1", 2).await;
-        rig.becomes(|rig| match number {
+        rig.next_messages("1", 2).await;
+        rig.wait_until(|rig| match number {
             1 => project.join("b").exists(),
             2 => !project.join("b").exists(),
             _ => rig.path().join("downloads/begun").exists(),
         })
         .await;
         // Until its list is sent, a crash would be told of.
-        rig.counts(running, 1).await;
+        rig.wait_for_count(running, 1).await;
         rig.say("1", "/stop");
-        let heard = rig.heard("1", if changed { 2 } else { 1 }).await;
+        let heard = rig.next_messages("1", if changed { 2 } else { 1 }).await;
         assert!(heard.iter().any(|it| it.starts_with(replies::STOPPED)), "{heard:?}");
         let list = heard.iter().find(|it| it.starts_with(replies::NETWORK_COMMAND_STOPPED));
         let b = if number == 1 { "created" } else { "deleted" };
@@ -307,7 +307,7 @@ async fn the_person_is_shown_what_a_stopped_command_with_the_network_has_changed
             replies::NETWORK_COMMAND_STOPPED
         );
         assert_eq!(list.map(String::as_str), changed.then_some(&*expected));
-        rig.counts(running, 0).await;
+        rig.wait_for_count(running, 0).await;
     }
     rig.finish().await;
 }
@@ -318,14 +318,14 @@ async fn after_a_crash_the_person_is_told_which_paths_a_command_may_have_changed
     rig.ask("1", "hello").await;
     rig.stop().await;
     // As the end of the daemon leaves them, and one that cannot be read.
-    rig.change(
+    rig.execute(
         r#"INSERT INTO watched_commands (at, paths) VALUES
            ('{"channel":"home","chat":"1","thread":null}', '["project","*lists*"]'), ('?', '?')"#,
     );
     rig.start().await;
     let told = "A command with the network was cut off when I stopped. It may have changed files in project, \\*lists\\*. \
                 I can't tell which, so please check them.";
-    assert_eq!(rig.hear("1").await, told);
+    assert_eq!(rig.next_message("1").await, told);
     rig.stop_and_start_again().await;
     assert_eq!(rig.ask("1", "and now?").await, "re: and now?");
     rig.finish().await;

@@ -10,7 +10,7 @@ use crate::support::rig::{Rig, USER};
 
 /// The command on the button of a question.
 fn button(rig: &Rig) -> String {
-    let bodies = rig.look("SELECT body FROM outbox WHERE body LIKE '%/trust #%' ORDER BY id DESC");
+    let bodies = rig.query("SELECT body FROM outbox WHERE body LIKE '%/trust #%' ORDER BY id DESC");
     let (_, says) = bodies[0].split_once("/trust #").unwrap();
     format!("/trust #{}", says.split('"').next().unwrap())
 }
@@ -63,7 +63,7 @@ async fn what_nobody_should_trust_so_is_not_copied() {
     assert!(rig.ask("1", "/trust people/p9/downloads").await.starts_with("I cannot copy"));
     assert_eq!(rig.ask("1", "/trust").await, replies::TRUST_USAGE);
     rig.say_as(USER, "2", "/trust downloads/a.md");
-    assert_eq!(rig.hear("2").await, replies::OWNER_ONLY);
+    assert_eq!(rig.next_message("2").await, replies::OWNER_ONLY);
     rig.finish().await;
 }
 

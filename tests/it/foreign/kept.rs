@@ -9,7 +9,7 @@ use peacrab::types::untrusted;
 use serde_json::{Value, json};
 
 use super::{asked, reads, rig_with_page, tells, with_page};
-use crate::support::rig::{Parts, Rig};
+use crate::support::rig::{Rig, RigOptions};
 use crate::support::script::{Reply, calls, says};
 
 const MARK: &str = untrusted::FIRST_LINE;
@@ -34,13 +34,13 @@ async fn what_is_remembered_after_reading_it_must_be_allowed() {
         let question = rig.ask("1", "what is on the page?").await;
         assert!(asked(&question) && question.contains("it changes my memory"), "{question}");
         rig.say("1", &format!("/deny {n}"));
-        rig.heard("1", 3).await;
+        rig.next_messages("1", 3).await;
     }
     assert_eq!(memory(&rig), before);
     rig.model.on("page", [reads(), remember(), says("Kept.")]);
     rig.ask("1", "what is on the page?").await;
     rig.say("1", "/approve 4");
-    rig.heard("1", 3).await;
+    rig.next_messages("1", 3).await;
     assert!(memory(&rig).contains(text));
     // Elsewhere nothing is asked.
     rig.model.on("tea", [call("remember", json!({ "text": "Tea at four." })), says("Kept.")]);
@@ -58,7 +58,7 @@ async fn a_link_to_the_memory_is_no_way_around() {
     // Not even to who says yes to a change of that name.
     assert!(asked(&rig.ask("1", "what is on the page?").await));
     rig.say("1", "/approve 1");
-    rig.heard("1", 3).await;
+    rig.next_messages("1", 3).await;
     assert!(rig.model.last().transcript().contains("is an instruction or memory file"));
     assert_eq!(memory(&rig), before);
     rig.finish().await;
@@ -71,12 +71,12 @@ async fn jobs_that_were_asked_for_after_reading_it_are_listed_as_theirs() {
     rig.model.on("page", [reads(), call("schedule", add), says("I will.")]);
     rig.ask("1", "what is on the page?").await;
     rig.say("1", "/approve 1");
-    rig.heard("1", 3).await;
+    rig.next_messages("1", 3).await;
     for action in [json!({ "action": "list" }), json!({ "action": "remove", "id": 1 })] {
         rig.model.on("jobs", [call("schedule", action), says("These.")]);
         let chat = "5";
         rig.say(chat, "/new");
-        rig.hear(chat).await;
+        rig.next_message(chat).await;
         let answer = rig.ask(chat, "which jobs").await;
         if answer != "These." {
             // To remove one is asked for after a list.
@@ -118,10 +118,10 @@ async fn what_retells_a_page_is_found_again_as_theirs() {
     let question = rig.ask("1", "find it").await;
     assert!(asked(&question) && question.contains("from memory_search"), "{question}");
     rig.say("1", "/deny 1");
-    rig.heard("1", 3).await;
+    rig.next_messages("1", 3).await;
     // Also once the calls that read it are forgotten.
     rig.stop().await;
-    rig.change("UPDATE calls SET started = 1, ended = 1; UPDATE turns SET started = 1, ended = 1");
+    rig.execute("UPDATE calls SET started = 1, ended = 1; UPDATE turns SET started = 1, ended = 1");
     rig.ask_after_start().await;
     rig.finish().await;
 }
@@ -129,7 +129,7 @@ async fn what_retells_a_page_is_found_again_as_theirs() {
 impl Rig {
     async fn ask_after_start(&mut self) {
         self.start().await;
-        self.counts("SELECT count(*) FROM calls WHERE tool = 'read_file'", 0).await;
+        self.wait_for_count("SELECT count(*) FROM calls WHERE tool = 'read_file'", 0).await;
         self.ask("1", "/new").await;
         let search = call("memory_search", json!({ "query": "zebras", "scope": "untrusted" }));
         self.model.on("find", [search, says("Found.")]);
@@ -145,14 +145,14 @@ impl Rig {
 #[tokio::test]
 async fn what_only_a_call_has_said_is_found_again_and_not_forgotten() {
     let agent = AgentConfig { finish: Finish::Explicit, ..AgentConfig::default() };
-    let mut rig = with_page(Parts { agent, ..Parts::default() }).await;
+    let mut rig = with_page(RigOptions { agent, ..RigOptions::default() }).await;
     rig.model.on("bicycle", [call("task_completion", json!({ "result": "Its code is 48-15." }))]);
     rig.ask("1", "where is the code of my bicycle lock?").await;
     rig.model.on("hello", [call("converse", json!({ "text": "Which zebra?" }))]);
     rig.ask("1", "hello").await;
     rig.ask("1", "/new").await;
     rig.stop().await;
-    rig.change("UPDATE calls SET started = 1, ended = 1");
+    rig.execute("UPDATE calls SET started = 1, ended = 1");
     rig.start().await;
     let done = || call("task_completion", json!({ "result": "Found." }));
     for (words, said) in [("48-15", "You: Its code is 48-15."), ("zebra", "You: Which zebra?")] {
@@ -176,12 +176,12 @@ async fn a_rule_that_is_a_link_is_not_written_by_where_it_leads() {
     rig.model.on("page", [reads(), append("house.md"), says("I could not.")]);
     assert!(asked(&rig.ask("1", "what is on the page?").await));
     rig.say("1", "/approve 1");
-    rig.heard("1", 3).await;
+    rig.next_messages("1", 3).await;
     assert!(rig.model.last().transcript().contains("AGENTS.md is an instruction or memory file"));
     rig.model.on("page", [append("AGENTS.md"), says("I could not.")]);
     assert!(asked(&rig.ask("1", "the page again").await));
     rig.say("1", "/deny 2");
-    rig.heard("1", 3).await;
+    rig.next_messages("1", 3).await;
     assert_eq!(fs::read_to_string(rig.workspace().join("house.md")).unwrap(), before);
     rig.finish().await;
 }

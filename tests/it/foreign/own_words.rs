@@ -31,7 +31,7 @@ async fn kept(tool: &str, arguments: Value, said: &str) -> (Rig, String) {
     let mut rig = rig().await;
     model_calls(&rig, tool, arguments);
     rig.say("1", said);
-    let heard = rig.heard("1", 2).await;
+    let heard = rig.next_messages("1", 2).await;
     assert!(heard.contains(&"Done.".to_owned()), "{said}: {heard:?}");
     let shown = heard.into_iter().find(|text| text != "Done.").unwrap();
     assert!(shown.starts_with("I added your words to "), "{shown}");
@@ -41,12 +41,12 @@ async fn kept(tool: &str, arguments: Value, said: &str) -> (Rig, String) {
 /// The owner is asked, and says no.
 async fn is_asked(mut rig: Rig, said: impl FnOnce(&Rig)) {
     said(&rig);
-    let question = rig.hear("1").await;
+    let question = rig.next_message("1").await;
     assert!(question.contains("Approve?"), "{question}");
     let number = question.split("/deny ").nth(1).expect("the question has a number");
     let number: String = number.chars().take_while(char::is_ascii_digit).collect();
     rig.say("1", &format!("/deny {number}"));
-    let heard = rig.heard("1", 3).await;
+    let heard = rig.next_messages("1", 3).await;
     assert!(heard.contains(&"Done.".to_owned()), "{heard:?}");
     rig.finish().await;
 }
@@ -66,7 +66,7 @@ async fn whole_sentences_are_remembered_shown_and_undone() {
     let (tool, arguments) = remember("The key is under the mat.");
     let said = "keep this in mind. The key  is under the mat. And what does the page say?";
     let (mut rig, shown) = kept(tool, arguments, said).await;
-    assert_eq!(shown, replies::kept_own_words("memory/MEMORY.md", "The key is under the mat.", 2));
+    assert_eq!(shown, replies::own_words_saved("memory/MEMORY.md", "The key is under the mat.", 2));
     let memory =
         || fs::read_to_string(rig.workspace().join("memory/MEMORY.md")).unwrap_or_default();
     assert!(memory().contains("- The key is under the mat."), "{}", memory());
@@ -75,7 +75,7 @@ async fn whole_sentences_are_remembered_shown_and_undone() {
     rig.say_changed(OWNER, "1", "", |message| {
         message.body.press = Some(Press { delivery: DeliveryId(asked), choice: 0 });
     });
-    rig.heard("1", 2).await;
+    rig.next_messages("1", 2).await;
     assert!(
         !fs::read_to_string(rig.workspace().join("memory/MEMORY.md"))
             .unwrap_or_default()
@@ -161,7 +161,7 @@ async fn words_of_others_and_of_earlier_are_asked_about() {
 async fn whoever_speaks_keeps_their_own_words_in_their_own_folder() {
     let mut rig = rig().await;
     rig.say_as(USER, "2", "hello");
-    rig.hear("2").await;
+    rig.next_message("2").await;
     let scope = rig.files_of(USER);
     let folder = |path: WorkspacePath| rig.path().join(path.as_str());
     let (downloads, own) = (folder(scope.downloads()), folder(scope.root().unwrap()));
@@ -169,7 +169,7 @@ async fn whoever_speaks_keeps_their_own_words_in_their_own_folder() {
     fs::write(downloads.join("page.txt"), "Crabs walk sideways.").unwrap();
     model_calls(&rig, "append_file", json!({"path": "list.md", "content": "milk\n"}));
     rig.say_as(USER, "2", "keep on the list:\nmilk");
-    let heard = rig.heard("2", 2).await;
+    let heard = rig.next_messages("2", 2).await;
     assert!(heard.contains(&"Done.".to_owned()), "{heard:?}");
     assert!(heard.iter().any(|text| text.starts_with("I added your words to ")), "{heard:?}");
     assert_eq!(fs::read_to_string(own.join("list.md")).unwrap(), "milk\n");
@@ -186,7 +186,7 @@ async fn a_job_has_no_words_of_a_person() {
     rig.model.on("Be rude", [reads, calls(&[(tool, arguments)]), ends]);
     rig.ask("1", "/jobs add every 2h | Be rude.").await;
     rig.say("1", "/jobs run 1");
-    let heard = rig.heard("1", 3).await;
+    let heard = rig.next_messages("1", 3).await;
     assert!(heard.iter().any(|text| text.starts_with("I did not run remember")), "{heard:?}");
     rig.finish().await;
 }

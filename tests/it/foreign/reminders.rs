@@ -31,12 +31,12 @@ fn reminder(when: &str, text: &str) -> Value {
 async fn is_asked(arguments: Value, said: impl FnOnce(&Rig)) {
     let mut rig = rig(arguments.clone()).await;
     said(&rig);
-    let question = rig.hear("1").await;
+    let question = rig.next_message("1").await;
     assert!(question.contains("Approve?"), "{arguments}: {question}");
     rig.say("1", "/deny 1");
-    let heard = rig.heard("1", 3).await;
+    let heard = rig.next_messages("1", 3).await;
     assert!(heard.contains(&"Done.".to_owned()), "{heard:?}");
-    assert_eq!(rig.look("SELECT CAST(count(*) AS TEXT) FROM jobs"), ["0"]);
+    assert_eq!(rig.query("SELECT CAST(count(*) AS TEXT) FROM jobs"), ["0"]);
     rig.finish().await;
 }
 
@@ -79,7 +79,7 @@ async fn what_does_more_than_send_a_text_is_asked_about() {
         arguments[key] = value;
         let mut rig = rig(arguments).await;
         assert_eq!(rig.ask("1", said).await, "Done.");
-        assert_eq!(rig.look("SELECT CAST(count(*) AS TEXT) FROM jobs"), ["0"]);
+        assert_eq!(rig.query("SELECT CAST(count(*) AS TEXT) FROM jobs"), ["0"]);
         rig.finish().await;
     }
 }
@@ -100,7 +100,7 @@ async fn quoted_words_are_not_ones_own() {
 async fn own_words_at_an_own_time_are_kept_shown_and_taken_back() {
     let mut rig = rig(reminder("20m", "Take the pizza out")).await;
     rig.say("1", SAID);
-    let heard = rig.heard("1", 2).await;
+    let heard = rig.next_messages("1", 2).await;
     assert!(heard.contains(&"Done.".to_owned()), "{heard:?}");
     let shown = heard.iter().find(|text| *text != "Done.").unwrap();
     assert!(shown.starts_with("I made a reminder with your words. Created: job 1"), "{shown}");
@@ -110,7 +110,7 @@ async fn own_words_at_an_own_time_are_kept_shown_and_taken_back() {
     );
     // It goes to where it was said, and is as trusted as the words.
     let made =
-        rig.look("SELECT channel || ' ' || chat || ' ' || tainted || ' ' || state FROM jobs");
+        rig.query("SELECT channel || ' ' || chat || ' ' || tainted || ' ' || state FROM jobs");
     assert_eq!(made, ["home 1 0 active"]);
     let got = rig.home.got();
     let with_button =
@@ -118,8 +118,8 @@ async fn own_words_at_an_own_time_are_kept_shown_and_taken_back() {
     rig.say_changed(OWNER, "1", "", |message| {
         message.body.press = Some(Press { delivery: DeliveryId(with_button), choice: 0 });
     });
-    rig.heard("1", 2).await;
-    assert_eq!(rig.look("SELECT state FROM jobs"), ["removed"]);
+    rig.next_messages("1", 2).await;
+    assert_eq!(rig.query("SELECT state FROM jobs"), ["removed"]);
     rig.finish().await;
 }
 
@@ -129,7 +129,7 @@ async fn a_clean_turn_makes_a_reminder_as_before() {
     let arguments = reminder("in 3h", "Other words.");
     rig.model.on("remind", [calls(&[("schedule", arguments)]), says("Done.")]);
     assert_eq!(rig.ask("1", "remind me").await, "Done.");
-    assert_eq!(rig.look("SELECT CAST(count(*) AS TEXT) FROM jobs"), ["1"]);
+    assert_eq!(rig.query("SELECT CAST(count(*) AS TEXT) FROM jobs"), ["1"]);
     rig.finish().await;
 }
 

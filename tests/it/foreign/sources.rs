@@ -152,13 +152,13 @@ async fn who_writes_the_program_s_sentences_makes_nothing_untrusted() {
     rig.model.on("not who speaks", [tells(), says("Told.")]);
     let asked_for = format!("Tell home:2 everything.\n{SENTENCES}");
     assert_eq!(rig.ask("1", &asked_for).await, "Told.");
-    assert_eq!(rig.hear("2").await, "everything");
+    assert_eq!(rig.next_message("2").await, "everything");
     // Nor does a file of one's own.
     std::fs::write(rig.workspace().join("own.txt"), SENTENCES).unwrap();
     let read = calls(&[("read_file", json!({ "path": "own.txt" }))]);
     rig.model.on("own", [read, tells(), says("Told.")]);
     assert_eq!(rig.ask("1", "read my own, and tell home:2 everything").await, "Told.");
-    assert_eq!(rig.hear("2").await, "everything");
+    assert_eq!(rig.next_message("2").await, "everything");
     rig.finish().await;
 }
 
@@ -168,13 +168,13 @@ async fn what_others_wrote_is_untrusted_whatever_stands_around_it() {
     rig.model.on("page", [reads(), says("It is about crabs.")]);
     rig.ask("1", "what is on the page?").await;
     rig.stop().await;
-    rig.change("UPDATE calls SET output = 'Crabs walk sideways.'");
+    rig.execute("UPDATE calls SET output = 'Crabs walk sideways.'");
     rig.start().await;
     rig.model.on("tell", [tells(), says("No.")]);
     let question = rig.ask("1", "tell them").await;
     assert!(asked(&question) && question.contains("from read_file"), "{question}");
     rig.say("1", "/deny 1");
-    rig.heard("1", 3).await;
+    rig.next_messages("1", 3).await;
     rig.finish().await;
 }
 
@@ -183,14 +183,14 @@ async fn sources_that_cannot_be_read_are_untrusted() {
     let mut rig = Rig::new().await;
     rig.ask("1", "hello").await;
     rig.stop().await;
-    rig.change(
+    rig.execute(
         r#"UPDATE steps SET sources = '[[{"of a newer version": 1}, 5]]' WHERE input IS NOT NULL"#,
     );
     rig.start().await;
     rig.model.on("tell", [tells(), says("No.")]);
     assert!(asked(&rig.ask("1", "tell them").await));
     rig.say("1", "/deny 1");
-    rig.heard("1", 3).await;
+    rig.next_messages("1", 3).await;
     rig.finish().await;
 }
 
@@ -200,19 +200,19 @@ async fn proposals_keep_the_sources_of_the_turn_that_wrote_them() {
     let proposal = calls(&[("propose", json!({ "title": "Tell home:2", "body": "Everything." }))]);
     rig.model.on("page", [reads(), proposal, says("Look.")]);
     rig.say("1", "what is on the page?");
-    rig.heard("1", 2).await;
-    let of_first = rig.look("SELECT sources FROM proposals WHERE id = 1");
+    rig.next_messages("1", 2).await;
+    let of_first = rig.query("SELECT sources FROM proposals WHERE id = 1");
     let proposal = calls(&[("propose", json!({ "title": "Drink tea", "body": "At four." }))]);
     rig.model.on("ideas", [proposal, says("Look.")]);
     rig.say("3", "ideas?");
-    rig.heard("3", 2).await;
-    let of_second = rig.look("SELECT sources FROM proposals WHERE id = 2");
+    rig.next_messages("3", 2).await;
+    let of_second = rig.query("SELECT sources FROM proposals WHERE id = 2");
     let by = r#"{"channel":"home","id":"7"}"#;
     assert_eq!(of_first, [format!(r#"[{{"proposal":{{"by":{by},"read_others":true}}}}]"#)]);
     assert_eq!(of_second, [format!(r#"[{{"proposal":{{"by":{by},"read_others":false}}}}]"#)]);
     // They are shown again as what they are, once the model no longer sees what they come from.
     rig.stop().await;
-    rig.change(
+    rig.execute(
         "UPDATE sessions SET begins = (SELECT max(id) + 1 FROM turns), summary = 'Pages.' WHERE chat = '1'",
     );
     rig.start().await;
@@ -221,16 +221,16 @@ async fn proposals_keep_the_sources_of_the_turn_that_wrote_them() {
     let question = rig.ask("1", "which?").await;
     assert!(asked(&question) && question.contains("from list_proposals"), "{question}");
     rig.say("1", "/deny 1");
-    rig.heard("1", 3).await;
+    rig.next_messages("1", 3).await;
     rig.model.on("which", [list(), tells(), says("Told.")]);
     assert_eq!(rig.ask("3", "which? And tell home:2 everything.").await, "Told.");
-    assert_eq!(rig.hear("2").await, "everything");
+    assert_eq!(rig.next_message("2").await, "everything");
     rig.finish().await;
 }
 
 /// Makes all rows those of a version that kept no sources.
 fn forget_sources(rig: &Rig) {
-    rig.change("UPDATE steps SET sources = NULL; UPDATE calls SET sources = NULL");
+    rig.execute("UPDATE steps SET sources = NULL; UPDATE calls SET sources = NULL");
 }
 
 #[tokio::test]
@@ -246,10 +246,10 @@ async fn a_conversation_without_sources_is_untrusted_until_it_is_cleaned() {
     let question = rig.ask("1", "tell home:2 everything").await;
     assert!(asked(&question), "{question}");
     rig.say("1", "/deny 1");
-    rig.heard("1", 3).await;
+    rig.next_messages("1", 3).await;
     assert!(rig.ask("1", "/clean").await.starts_with("I left out"));
     rig.model.on("tell", [tells(), says("Told.")]);
     assert_eq!(rig.ask("1", "tell home:2 everything").await, "Told.");
-    assert_eq!(rig.hear("2").await, "everything");
+    assert_eq!(rig.next_message("2").await, "everything");
     rig.finish().await;
 }

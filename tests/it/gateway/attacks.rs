@@ -13,7 +13,7 @@ use tokio::net::TcpStream;
 use tokio::time::{interval, timeout};
 
 use super::browser::{Browser, client, config, rig, token_of, url};
-use crate::support::rig::{Parts, Rig};
+use crate::support::rig::{Rig, RigOptions};
 
 /// What the gateway answers to raw bytes, until it closes the connection.
 pub(super) async fn raw(url: &str, bytes: &[u8]) -> String {
@@ -135,7 +135,7 @@ async fn no_name_leads_to_somebody_elses_session() {
     assert_eq!(ask(&body, Some("../local/main")).await, StatusCode::BAD_REQUEST);
     body["user"] = "../local/main".into();
     assert_eq!(ask(&body, None).await, StatusCode::OK);
-    let chats = rig.look("SELECT chat FROM inbound ORDER BY id");
+    let chats = rig.query("SELECT chat FROM inbound ORDER BY id");
     assert!(chats[1].starts_with("ben/user-"), "{chats:?}");
     rig.finish().await;
 }
@@ -240,7 +240,7 @@ pub(super) async fn with_times(change: impl FnOnce(&mut RequestTimes)) -> Rig {
         per_minute: 60,
     };
     config.webhooks.insert("bell".to_owned(), hook);
-    Rig::of(Parts { gateway: Some(config), ..Parts::default() }).await
+    Rig::of(RigOptions { gateway: Some(config), ..RigOptions::default() }).await
 }
 
 #[tokio::test]
@@ -317,7 +317,7 @@ async fn a_client_that_sends_a_byte_at_a_time_is_cut_off() {
         assert!(answer.starts_with("HTTP/1.1 408"), "{path}: {answer}");
     }
     // Others were served meanwhile, and nothing of it is left.
-    assert_eq!(rig.look("SELECT id FROM jobs"), Vec::<String>::new());
+    assert_eq!(rig.query("SELECT id FROM jobs"), Vec::<String>::new());
     let uploads = std::fs::read_dir(rig.path().join("web")).unwrap().count();
     assert_eq!(uploads, 0);
     let health = client().get(format!("{url}/health")).send().await.unwrap();
@@ -328,7 +328,7 @@ async fn a_client_that_sends_a_byte_at_a_time_is_cut_off() {
 #[tokio::test]
 async fn open_streams_leave_connections_for_others() {
     let config = Config { connections_max: 40, ..config() };
-    let rig = Rig::of(Parts { gateway: Some(config), ..Parts::default() }).await;
+    let rig = Rig::of(RigOptions { gateway: Some(config), ..RigOptions::default() }).await;
     let (owner, ben) = (Browser::owner(&rig).await, Browser::of(&rig, "ben").await);
     let open = async |browser: &Browser, path: &str| {
         browser.request(Method::GET, path).send().await.unwrap()
@@ -366,7 +366,7 @@ async fn open_streams_leave_connections_for_others() {
 #[tokio::test]
 async fn connections_above_the_bound_wait() {
     let config = Config { connections_max: 2, ..config() };
-    let rig = Rig::of(Parts { gateway: Some(config), ..Parts::default() }).await;
+    let rig = Rig::of(RigOptions { gateway: Some(config), ..RigOptions::default() }).await;
     let url = url(&rig).await;
     let address = url.strip_prefix("http://").unwrap();
     let one = TcpStream::connect(address).await.unwrap();

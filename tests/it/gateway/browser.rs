@@ -11,7 +11,7 @@ use reqwest::{Client, Method, RequestBuilder, Response, StatusCode};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use crate::support::rig::{Parts, Rig};
+use crate::support::rig::{Rig, RigOptions};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -43,7 +43,7 @@ fn token(person: &str) -> ApiToken {
 }
 
 pub(crate) async fn rig() -> Rig {
-    Rig::of(Parts { gateway: Some(config()), ..Parts::default() }).await
+    Rig::of(RigOptions { gateway: Some(config()), ..RigOptions::default() }).await
 }
 
 /// The address at which the gateway of a rig listens.

@@ -51,7 +51,7 @@ async fn a_repeated_request_sends_once() {
     assert_eq!(browser.say("main", "another-1", "bye").await, StatusCode::ACCEPTED);
     assert_eq!(stream.answer().await, "re: bye");
     assert_eq!(
-        rig.look("SELECT json_extract(message, '$.body.text') FROM inbound"),
+        rig.query("SELECT json_extract(message, '$.body.text') FROM inbound"),
         ["hello", "bye"]
     );
     rig.finish().await;
@@ -242,11 +242,11 @@ async fn a_link_counts_once_and_a_sign_in_can_be_ended() {
     assert_eq!(status(&two).await, StatusCode::OK);
     // Only hashes are stored, and they hold after a restart.
     let value = two.cookie.split_once('=').unwrap().1;
-    assert!(!rig.look("SELECT hash FROM web_logins").contains(&value.to_owned()));
+    assert!(!rig.query("SELECT hash FROM web_logins").contains(&value.to_owned()));
     rig.stop_and_start_again().await;
     let two = Browser { url: super::browser::url(&rig).await, ..two };
     assert_eq!(status(&two).await, StatusCode::OK);
-    rig.change("DELETE FROM web_logins");
+    rig.execute("DELETE FROM web_logins");
     assert_eq!(status(&two).await, StatusCode::UNAUTHORIZED);
     rig.finish().await;
 }

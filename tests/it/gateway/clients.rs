@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use super::attacks::{raw, with_times};
 use super::browser::{Browser, client, config, rig, url};
-use crate::support::rig::{Parts, Rig};
+use crate::support::rig::{Rig, RigOptions};
 
 #[tokio::test]
 async fn a_client_that_reads_nothing_is_cut_off() {
@@ -92,7 +92,7 @@ async fn a_page_elsewhere_can_link_here_and_cause_no_other_request() {
 async fn strangers_do_not_use_up_the_operators_checks() {
     let token = Some(Secret::new("a-token-of-the-operator"));
     let config = Config { token, ..config() };
-    let rig = Rig::of(Parts { gateway: Some(config), ..Parts::default() }).await;
+    let rig = Rig::of(RigOptions { gateway: Some(config), ..RigOptions::default() }).await;
     let health = format!("{}/health", url(&rig).await);
     let client = client();
     while client.get(&health).send().await.unwrap().status() != StatusCode::TOO_MANY_REQUESTS {}

@@ -17,7 +17,7 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 
 use super::browser::{Browser, Stream, client, config, token_of, url};
-use crate::support::rig::{Parts, Rig};
+use crate::support::rig::{Rig, RigOptions};
 use crate::support::script::calls;
 
 const BELL: &str = "token-of-the-door-bell";
@@ -45,8 +45,11 @@ impl Page {
         let begun = Utc::now();
         let (hands, clock) = watch::channel(begun);
         let heartbeat = heartbeat::Config { quiet: None, ..heartbeat::Config::default() };
-        let agent =
-            AgentConfig { heartbeat, timezone: Some(chrono_tz::UTC), ..Parts::default().agent };
+        let agent = AgentConfig {
+            heartbeat,
+            timezone: Some(chrono_tz::UTC),
+            ..RigOptions::default().agent
+        };
         let bell = Webhook {
             proof: WebhookProof::Token(Secret::new(BELL)),
             person: LOCAL.into(),
@@ -59,7 +62,7 @@ impl Page {
         let webhooks = BTreeMap::from([("bell".to_owned(), bell)]);
         let gateway = Some(Config { webhooks, ..config() });
         let clock = Clock::with_hands(clock);
-        let rig = Rig::of(Parts { gateway, agent, clock, ..Parts::default() }).await;
+        let rig = Rig::of(RigOptions { gateway, agent, clock, ..RigOptions::default() }).await;
         let tides = (0..ROUNDS)
             .map(|round| calls(&[("converse", json!({ "text": format!("Tide {round}.") }))]));
         rig.model.on("Is the tide high?", tides.collect::<Vec<_>>());
@@ -152,9 +155,9 @@ impl Page {
         self.hands.send_replace(self.begun + Duration::minutes(minutes));
         let ended = i64::try_from(round + 1).unwrap();
         let beats = "SELECT count(*) FROM tasks WHERE kind = 'heartbeat' AND state NOT IN ('due', 'running')";
-        self.rig.counts(beats, ended).await;
+        self.rig.wait_for_count(beats, ended).await;
         self.rig
-            .counts("SELECT count(*) FROM outbox WHERE body LIKE '%Drink water.%'", ended)
+            .wait_for_count("SELECT count(*) FROM outbox WHERE body LIKE '%Drink water.%'", ended)
             .await;
         self.reads(&format!("Tide {round}.")).await;
         self.reads(&format!("Ding {round}.")).await;

@@ -22,14 +22,14 @@ async fn a_file_goes_with_its_message() {
     stream.answer().await;
     rig.settled().await;
     let path =
-        rig.look("SELECT json_extract(message, '$.body.media[0].fetched.workspace') FROM inbound");
+        rig.query("SELECT json_extract(message, '$.body.media[0].fetched.workspace') FROM inbound");
     assert_eq!(fs::read_to_string(rig.path().join(&path[0])).unwrap(), "apples\npears\n");
     // Another file of the home is none.
     let files = json!([{ "id": "../state.db", "name": "x" }]);
     let message = json!({ "session": "main", "id": "message-2", "text": "that", "files": files });
     assert_eq!(browser.post("/messages", &message).await.status(), StatusCode::ACCEPTED);
     stream.answer().await;
-    let failed = rig.look(
+    let failed = rig.query(
         "SELECT json_extract(message, '$.body.media[0].fetched.failed') FROM inbound ORDER BY id DESC LIMIT 1",
     );
     assert_eq!(failed, ["the upload is gone"]);

@@ -78,7 +78,7 @@ async fn others_browse_their_own_folder() {
 #[tokio::test]
 async fn no_path_leads_to_files_of_others_or_out_of_the_home() {
     let (rig, owner, ben) = with_files().await;
-    let bens = rig.look("SELECT 'p' || person FROM accounts WHERE sender = 'ben'").remove(0);
+    let bens = rig.query("SELECT 'p' || person FROM accounts WHERE sender = 'ben'").remove(0);
     let own = rig.path().join("people").join(&bens).join("workspace");
     let others = rig.path().join("people/p77/workspace");
     fs::create_dir_all(&others).unwrap();

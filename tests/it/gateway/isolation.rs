@@ -52,7 +52,7 @@ async fn see_everything(rig: &Rig, browser: &Browser, who: &str) -> String {
     let models = browser.client.get(format!("{}/v1/models", browser.url));
     let models = models.bearer_auth(token_of(who)).send().await.unwrap();
     seen.push_str(&models.text().await.unwrap());
-    let files = rig.look("SELECT DISTINCT chat FROM outbox WHERE channel = 'web'");
+    let files = rig.query("SELECT DISTINCT chat FROM outbox WHERE channel = 'web'");
     assert!(!files.is_empty());
     seen
 }
@@ -77,7 +77,7 @@ async fn nobody_sees_what_others_say_and_have_done_on_the_page() {
     // Somebody on another channel, too.
     rig.model.on(&secret("user", "said"), looks("user"));
     rig.say_as(USER, "2", &secret("user", "said"));
-    assert_eq!(rig.hear("2").await, secret("user", "answer"));
+    assert_eq!(rig.next_message("2").await, secret("user", "answer"));
     ben.say("main", "message-2", "the end").await;
     owner.say("main", "message-2", "the end").await;
     let mut seen = vec![

@@ -7,7 +7,7 @@ use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use super::browser::{Browser, client, config, rig, token_of, url};
-use crate::support::rig::{OTHER_USER, Parts, Rig, STRANGER, USER};
+use crate::support::rig::{OTHER_USER, Rig, RigOptions, STRANGER, USER};
 use crate::support::script::{calls, says};
 
 /// The name and role of the person whom a link in an answer signs in.
@@ -34,7 +34,7 @@ async fn the_owner_gets_a_link_in_a_private_chat() {
 #[tokio::test]
 async fn a_public_address_stands_in_the_link() {
     let config = Config { url: Some("https://bot.example".to_owned()), ..config() };
-    let mut rig = Rig::of(Parts { gateway: Some(config), ..Parts::default() }).await;
+    let mut rig = Rig::of(RigOptions { gateway: Some(config), ..RigOptions::default() }).await;
     url(&rig).await;
     let answer = rig.ask("1", "/web").await;
     assert!(answer.contains("\nhttps://bot.example/#"), "{answer}");
@@ -48,7 +48,7 @@ async fn no_link_is_given_in_a_group() {
     url(&rig).await;
     assert_eq!(rig.ask("-1", "/web").await, replies::WEB_PRIVATELY);
     rig.say_as(USER, "-1", "/web");
-    assert_eq!(rig.hear("-1").await, replies::WEB_PRIVATELY);
+    assert_eq!(rig.next_message("-1").await, replies::WEB_PRIVATELY);
     rig.finish().await;
 }
 
@@ -57,18 +57,18 @@ async fn others_sign_in_with_the_account_that_they_have_linked() {
     let mut rig = rig().await;
     let ben = Browser::of(&rig, "ben").await;
     rig.say_as(USER, "2", "hello");
-    rig.hear("2").await;
+    rig.next_message("2").await;
     ben.say("main", "message-1", "hello").await;
     rig.settled().await;
-    rig.change(&format!(
+    rig.execute(&format!(
         "UPDATE accounts SET person = (SELECT person FROM accounts WHERE channel = 'home' AND sender = '{USER}')
          WHERE channel = 'web' AND sender = 'ben'"
     ));
     rig.say_as(USER, "2", "/web");
-    let answer = rig.hear("2").await;
+    let answer = rig.next_message("2").await;
     assert_eq!(signed_in_by(&answer).await, ("ben".to_owned(), "user".to_owned()));
     // Whoever is blocked is not answered, and has no sign-in either.
-    rig.change("UPDATE persons SET blocked = 1 WHERE id = (SELECT person FROM accounts WHERE sender = 'ben')");
+    rig.execute("UPDATE persons SET blocked = 1 WHERE id = (SELECT person FROM accounts WHERE sender = 'ben')");
     assert_eq!(
         ben.request(reqwest::Method::GET, "/me").send().await.unwrap().status(),
         StatusCode::FORBIDDEN
@@ -118,7 +118,7 @@ async fn without_the_section_the_owner_learns_how_to_switch_it_on() {
     let mut rig = Rig::new().await;
     assert_eq!(rig.ask("1", "/web").await, replies::WEB_IS_OFF);
     rig.say_as(USER, "2", "/web");
-    assert_eq!(rig.hear("2").await, replies::WEB_IS_OFF_HERE);
+    assert_eq!(rig.next_message("2").await, replies::WEB_IS_OFF_HERE);
     assert_eq!(rig.ask("-1", "/web").await, replies::WEB_PRIVATELY);
     rig.finish().await;
 }
@@ -128,13 +128,13 @@ async fn a_paired_person_signs_in_as_themselves() {
     let mut rig = rig().await;
     rig.ask("1", "hello").await;
     rig.say_as(STRANGER, "s", "hello");
-    let words = rig.hear("s").await;
+    let words = rig.next_message("s").await;
     let code = words.split_once("Your code is ").unwrap().1.split(',').next().unwrap().to_owned();
-    assert!(rig.hear("1").await.contains(&code));
+    assert!(rig.next_message("1").await.contains(&code));
     rig.ask("1", &format!("/pair approve {code}")).await;
     rig.say_as(STRANGER, "s", "/web");
     let answer = loop {
-        let heard = rig.hear("s").await;
+        let heard = rig.next_message("s").await;
         if heard.contains("http://") {
             break heard;
         }
@@ -152,7 +152,7 @@ async fn a_paired_person_signs_in_as_themselves() {
     assert_eq!(stream.answer().await, "Kept.");
     rig.model.on("list", [keeps("list.md"), says("Kept, too.")]);
     rig.say_as(STRANGER, "s", "keep my list");
-    assert_eq!(rig.hear("s").await, "Kept, too.");
+    assert_eq!(rig.next_message("s").await, "Kept, too.");
     let files = page.get("/workspace").await.to_string();
     assert!(files.contains("plans.md") && files.contains("list.md"), "{files}");
     assert!(!files.contains("AGENTS.md"), "{files}");
@@ -167,9 +167,9 @@ async fn a_paired_person_signs_in_as_themselves() {
     assert_eq!(others.as_array().unwrap().len(), 1, "{others}");
     // A second link is for the same account, and the role is that of the moment.
     rig.say_as(STRANGER, "s", "/web");
-    let again = Browser::by_link(&rig.hear("s").await).await;
+    let again = Browser::by_link(&rig.next_message("s").await).await;
     assert_eq!(again.get("/sessions").await["sessions"], sessions);
-    let person = rig.look("SELECT 'p' || person FROM accounts WHERE sender = '66'").remove(0);
+    let person = rig.query("SELECT 'p' || person FROM accounts WHERE sender = '66'").remove(0);
     rig.ask("1", &format!("/people admin {person}")).await;
     assert_eq!(page.get("/me").await["role"], "admin");
     rig.ask("1", &format!("/people remove {person}")).await;
@@ -184,7 +184,7 @@ async fn two_people_have_accounts_of_their_own_that_outlive_a_restart() {
     let mut pages = Vec::new();
     for (who, chat) in [(USER, "2"), (OTHER_USER, "3")] {
         rig.say_as(who, chat, "/web");
-        let page = Browser::by_link(&rig.hear(chat).await).await;
+        let page = Browser::by_link(&rig.next_message(chat).await).await;
         page.say("main", "message-1", &format!("secret of {who}")).await;
         pages.push(page);
     }
@@ -204,24 +204,24 @@ async fn two_people_have_accounts_of_their_own_that_outlive_a_restart() {
     let all = pages[0].get("/sessions/main").await.to_string();
     assert!(all.contains(replies::NOT_LINKED), "{all}");
     rig.say_as(USER, "2", "/unlink");
-    assert_eq!(rig.hear("2").await, replies::NOT_LINKED);
+    assert_eq!(rig.next_message("2").await, replies::NOT_LINKED);
     assert_eq!(pages[0].get("/me").await["role"], "user");
     rig.finish().await;
 }
 
 #[tokio::test]
 async fn whoever_is_let_in_as_everybody_is_has_no_page() {
-    let access = Access { allow: vec!["*".to_owned()], ..Parts::default().access };
-    let parts = Parts { gateway: Some(config()), access, ..Parts::default() };
+    let access = Access { allow: vec!["*".to_owned()], ..RigOptions::default().access };
+    let parts = RigOptions { gateway: Some(config()), access, ..RigOptions::default() };
     let mut rig = Rig::of(parts).await;
     url(&rig).await;
     rig.say_as(STRANGER, "s", "/web");
-    assert_eq!(rig.hear("s").await, replies::WEB_WITHOUT_ACCOUNT);
+    assert_eq!(rig.next_message("s").await, replies::WEB_WITHOUT_ACCOUNT);
     rig.say_as(STRANGER, "s", "hello");
-    rig.hear("s").await;
+    rig.next_message("s").await;
     rig.say_as(STRANGER, "s", "/web");
-    assert_eq!(rig.hear("s").await, replies::WEB_WITHOUT_ACCOUNT);
-    let made = rig.look("SELECT sender FROM accounts WHERE sender LIKE '@%'");
+    assert_eq!(rig.next_message("s").await, replies::WEB_WITHOUT_ACCOUNT);
+    let made = rig.query("SELECT sender FROM accounts WHERE sender LIKE '@%'");
     assert_eq!(made, Vec::<String>::new());
     rig.finish().await;
 }

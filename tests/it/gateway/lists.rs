@@ -7,15 +7,15 @@ use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use super::browser::{Browser, client, config, rig, token_of};
-use crate::support::rig::{OTHER_USER, Parts, Rig, USER};
+use crate::support::rig::{OTHER_USER, Rig, RigOptions, USER};
 use crate::support::script::{calls, says};
 
 /// One where calls of users and those that write are asked about.
 async fn approving() -> Rig {
     let approvals = Approvals { tools: vec!["write_*".to_owned()], roles: vec![Role::User] };
     let asking = ApprovalSettings { approvals, ..ApprovalSettings::default() };
-    let agent = AgentConfig { asking, ..Parts::default().agent };
-    Rig::of(Parts { agent, gateway: Some(config()), ..Parts::default() }).await
+    let agent = AgentConfig { asking, ..RigOptions::default().agent };
+    Rig::of(RigOptions { agent, gateway: Some(config()), ..RigOptions::default() }).await
 }
 
 async fn act(browser: &Browser, path: &str, action: &str) -> (StatusCode, String) {
@@ -78,7 +78,7 @@ async fn nobody_sees_or_changes_the_jobs_of_others() {
     for action in ["run", "pause", "resume", "remove"] {
         assert_eq!(act(&ben, "/jobs/1", action).await.0, StatusCode::CONFLICT);
     }
-    assert_eq!(rig.look("SELECT state FROM jobs ORDER BY id"), ["active", "active"]);
+    assert_eq!(rig.query("SELECT state FROM jobs ORDER BY id"), ["active", "active"]);
     // The owner has both, as in chat.
     assert_eq!(owner.get("/jobs").await["jobs"].as_array().unwrap().len(), 2);
     rig.finish().await;
@@ -90,10 +90,10 @@ async fn jobs_of_all_accounts_of_a_person_are_listed_and_changed() {
     let mut pages = Vec::new();
     for (who, chat) in [(USER, "2"), (OTHER_USER, "3")] {
         rig.say_as(who, chat, "/web");
-        pages.push(Browser::by_link(&rig.hear(chat).await).await);
+        pages.push(Browser::by_link(&rig.next_message(chat).await).await);
     }
     rig.say_as(USER, "2", "/jobs message every 2h | Made there.");
-    rig.hear("2").await;
+    rig.next_message("2").await;
     let mut stream = pages[0].stream("main", "0.0").await;
     pages[0].say("main", "message-1", "/jobs message every 3h | Made here.").await;
     stream.answer().await;
@@ -103,7 +103,7 @@ async fn jobs_of_all_accounts_of_a_person_are_listed_and_changed() {
     assert_eq!(act(&pages[1], "/jobs/1", "remove").await.0, StatusCode::CONFLICT);
     assert_eq!(act(&pages[0], "/jobs/1", "pause").await.0, StatusCode::OK);
     assert_eq!(act(&pages[0], "/jobs/2", "remove").await.0, StatusCode::OK);
-    assert_eq!(rig.look("SELECT state FROM jobs ORDER BY id"), ["paused", "removed"]);
+    assert_eq!(rig.query("SELECT state FROM jobs ORDER BY id"), ["paused", "removed"]);
     rig.finish().await;
 }
 
@@ -124,7 +124,7 @@ async fn a_call_that_waits_is_decided_from_the_list() {
     let arguments = waiting[0]["arguments"].as_str().unwrap();
     assert!(arguments.contains("one.md") && arguments.contains("⟨U+200B⟩"), "{arguments}");
     // With the reason, and the whole difference, as in the question.
-    let asked = rig.look(
+    let asked = rig.query(
         "SELECT json_extract(body, '$.choice.text') FROM outbox WHERE body LIKE '%Approve?%'",
     );
     let (why, change) =
@@ -142,11 +142,11 @@ async fn a_call_that_waits_is_decided_from_the_list() {
     assert_eq!(act(&owner, "/approvals/1", "approve").await.0, StatusCode::OK);
     assert_eq!(act(&owner, "/approvals/1", "deny").await.0, StatusCode::CONFLICT);
     // Once it is decided, what it showed is kept in the conversation alone.
-    assert_eq!(rig.look("SELECT id FROM asks WHERE shown IS NOT NULL"), Vec::<String>::new());
+    assert_eq!(rig.query("SELECT id FROM asks WHERE shown IS NOT NULL"), Vec::<String>::new());
     rig.settled().await;
     assert!(rig.workspace().join("one.md").exists());
     owner.say("main", "message-2", "write two").await;
-    rig.counts("SELECT count(*) FROM asks WHERE state = 'open'", 1).await;
+    rig.wait_for_count("SELECT count(*) FROM asks WHERE state = 'open'", 1).await;
     assert_eq!(act(&owner, "/approvals/2", "deny").await.0, StatusCode::OK);
     rig.settled().await;
     assert!(!rig.workspace().join("two.md").exists());
@@ -163,7 +163,7 @@ async fn a_call_outlives_a_restart_between_the_list_and_the_decision() {
     rig.model.on("write one", [write, says("Done.")]);
     let owner = Browser::owner(&rig).await;
     owner.say("main", "message-1", "write one").await;
-    rig.counts("SELECT count(*) FROM asks WHERE state = 'open'", 1).await;
+    rig.wait_for_count("SELECT count(*) FROM asks WHERE state = 'open'", 1).await;
     assert_eq!(owner.get("/waiting").await["approvals"][0]["id"], 1);
     rig.stop_and_start_again().await;
     let owner = Browser { url: super::browser::url(&rig).await, ..owner };
@@ -186,7 +186,7 @@ async fn questions_and_proposals_wait_in_their_persons_list() {
     owner.say("plans", "message-1", "any ideas?").await;
     while stream.answer().await != "Well?" {}
     owner.say("house", "message-2", "paint it").await;
-    rig.counts("SELECT count(*) FROM asks WHERE state = 'open'", 1).await;
+    rig.wait_for_count("SELECT count(*) FROM asks WHERE state = 'open'", 1).await;
     assert_eq!(ben.get("/waiting").await["questions"], json!([]));
     let questions = owner.get("/waiting").await["questions"].clone();
     assert_eq!((&questions[0]["proposal"], &questions[1]["proposal"]), (&Value::Null, &json!(1)));
@@ -204,7 +204,7 @@ async fn questions_and_proposals_wait_in_their_persons_list() {
     }
     rig.settled().await;
     assert_eq!(owner.get("/waiting").await["questions"], json!([]));
-    assert_eq!(rig.look("SELECT state FROM proposals"), ["declined"]);
+    assert_eq!(rig.query("SELECT state FROM proposals"), ["declined"]);
     rig.finish().await;
 }
 
@@ -249,7 +249,8 @@ async fn actions_need_the_pages_own_value_and_are_limited() {
 async fn a_secret_of_the_config_is_in_no_list() {
     let redactor =
         peacrab::secret::Redactor::new([&peacrab::secret::Secret::new("hunter2-hunter2")]);
-    let mut rig = Rig::of(Parts { gateway: Some(config()), redactor, ..Parts::default() }).await;
+    let mut rig =
+        Rig::of(RigOptions { gateway: Some(config()), redactor, ..RigOptions::default() }).await;
     let owner = Browser::owner(&rig).await;
     owner.say("main", "message-1", "/jobs message every 2h | It is hunter2-hunter2.").await;
     rig.settled().await;

@@ -24,7 +24,7 @@ async fn a_page_that_comes_in_the_middle_of_a_turn_sees_its_earlier_steps() {
     rig.model.on("page", [read, wrong, held(&gate, says("Read."))]);
     let (owner, ben) = (Browser::owner(&rig).await, Browser::of(&rig, "ben").await);
     owner.say("main", "message-1", "the page").await;
-    rig.hangs_at(&gate).await;
+    rig.wait_at(&gate).await;
     let mut late = owner.stream("main", "0.0").await;
     let mut elsewhere = owner.stream("other", "0.0").await;
     let mut bens = ben.stream("main", "0.0").await;
@@ -68,7 +68,7 @@ async fn a_turn_that_waits_or_was_interrupted_shows_its_earlier_steps() {
     rig.model.on("paint", [list, asks, held(&gate, says("Blue it is."))]);
     let owner = Browser::owner(&rig).await;
     owner.say("main", "message-1", "paint it").await;
-    rig.counts("SELECT count(*) FROM asks WHERE state = 'open'", 1).await;
+    rig.wait_for_count("SELECT count(*) FROM asks WHERE state = 'open'", 1).await;
     let started = |seen: &[Value]| -> Vec<String> {
         let starts = seen.iter().filter(|it| it["state"] == "start");
         starts.map(|it| it["tool"].as_str().unwrap().to_owned()).collect()

@@ -138,7 +138,7 @@ async fn counts_what_turns_tools_and_deliveries_do() {
     assert_eq!(before.value("peacrab_turn_seconds_count", &[]), 0.0);
     assert_eq!(rig.ask("1", "look").await, "Seen.");
     rig.settled().await;
-    rig.change("UPDATE ledger SET cost = 1500000000, input = 1000, cached = 250");
+    rig.execute("UPDATE ledger SET cost = 1500000000, input = 1000, cached = 250");
     let page = scrape(&rig).await;
     let value = |name: &str, labels: &[(&str, &str)]| page.value(name, labels);
     assert_eq!(value("peacrab_turns_total", &[("ending", "answered")]), 1.0);

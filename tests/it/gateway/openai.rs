@@ -78,7 +78,7 @@ async fn answers_as_a_model() {
     assert!(body["usage"]["total_tokens"].is_number(), "{body}");
     // It went the way of every message, and is in no list of sessions.
     rig.settled().await;
-    assert_eq!(rig.look("SELECT chat FROM inbound"), [format!("local/{session}")]);
+    assert_eq!(rig.query("SELECT chat FROM inbound"), [format!("local/{session}")]);
     let browser = Browser::owner(&rig).await;
     assert_eq!(browser.get("/sessions").await["sessions"], json!([]));
     rig.finish().await;
@@ -138,7 +138,7 @@ async fn a_user_is_a_session_that_goes_on() {
     let header = header.header("X-Peacrab-Session", "main").json(&asks("three"));
     assert_eq!(header.send().await.unwrap().status(), StatusCode::OK);
     rig.settled().await;
-    let chats = rig.look("SELECT chat FROM inbound ORDER BY id");
+    let chats = rig.query("SELECT chat FROM inbound ORDER BY id");
     assert_eq!(chats[0], "local/main");
     assert!(chats[1].starts_with("local/user-"), "{chats:?}");
     assert_eq!(&chats[2..], ["local/main", "local/main"]);
@@ -257,7 +257,7 @@ async fn a_picture_comes_along() {
     program.answer(&body).await;
     rig.settled().await;
     let path = |n: usize| {
-        rig.look(&format!(
+        rig.query(&format!(
             "SELECT json_extract(message, '$.body.media[{n}].fetched.workspace') FROM inbound"
         ))
     };
@@ -325,7 +325,7 @@ async fn a_key_is_accepted_once() {
     assert_eq!(again.status(), StatusCode::CONFLICT);
     assert_eq!(again.headers()["x-should-retry"], "false");
     rig.settled().await;
-    assert_eq!(rig.look("SELECT chat FROM inbound"), ["local/main"]);
+    assert_eq!(rig.query("SELECT chat FROM inbound"), ["local/main"]);
     rig.finish().await;
 }
 

@@ -6,13 +6,13 @@ use reqwest::StatusCode;
 use serde_json::{Value, json};
 
 use super::browser::{Browser, config, rig, url};
-use crate::support::rig::{OTHER_USER, OWNER, Parts, Rig, STRANGER, USER};
+use crate::support::rig::{OTHER_USER, OWNER, Rig, RigOptions, STRANGER, USER};
 use crate::support::script::{calls, says};
 
 /// The page of somebody who writes in a chat of the platform.
 async fn page_of(rig: &mut Rig, who: &str, chat: &str) -> Browser {
     rig.say_as(who, chat, "/web");
-    Browser::by_link(&rig.hear(chat).await).await
+    Browser::by_link(&rig.next_message(chat).await).await
 }
 
 async fn waiting(page: &Browser) -> Vec<Value> {
@@ -30,7 +30,7 @@ async fn proposes(rig: &mut Rig, who: &str, chat: &str) {
     let proposes = calls(&[("propose", json!({"title": "Tidy <b>up</b>", "body": body}))]);
     rig.model.on("ideas", [proposes, says("Well?")]);
     rig.say_as(who, chat, "any ideas?");
-    let heard = rig.heard(chat, 2).await;
+    let heard = rig.next_messages(chat, 2).await;
     assert!(heard.contains(&"Well?".to_owned()), "{heard:?}");
 }
 
@@ -61,8 +61,8 @@ async fn a_proposal_of_another_platform_is_shown_whole_and_decided_by_its_person
     assert_eq!(decide(&page, proposal, "decision-1", 0).await, StatusCode::OK);
     let again = decide(&page, proposal, "decision-2", 1).await;
     assert!(matches!(again, StatusCode::CONFLICT | StatusCode::GONE), "{again}");
-    while rig.hear("2").await != "It is tidy." {}
-    assert_eq!(rig.look("SELECT state FROM proposals"), ["accepted"]);
+    while rig.next_message("2").await != "It is tidy." {}
+    assert_eq!(rig.query("SELECT state FROM proposals"), ["accepted"]);
     assert_eq!(waiting(&page).await, Vec::<Value>::new());
     rig.finish().await;
 }
@@ -77,7 +77,7 @@ async fn a_proposal_waits_through_a_restart_and_ends_where_it_was_made() {
     let owner = Browser { url: url(&rig).await, ..owner };
     assert_eq!(waiting(&owner).await, listed);
     assert_eq!(listed.len(), 1, "the owner's accounts are one person: {listed:?}");
-    rig.change("UPDATE proposals SET state = 'withdrawn'");
+    rig.execute("UPDATE proposals SET state = 'withdrawn'");
     assert_eq!(waiting(&owner).await, Vec::<Value>::new());
     assert_eq!(decide(&owner, &listed[0], "decision-1", 0).await, StatusCode::GONE);
     rig.finish().await;
@@ -97,9 +97,9 @@ async fn a_proposal_in_a_group_waits_there_alone() {
 /// Somebody whom the owner has made a user, with their number.
 async fn made_user(rig: &mut Rig) -> (Browser, String) {
     rig.say_as(STRANGER, "66", "hello");
-    rig.hear("66").await;
+    rig.next_message("66").await;
     let number = format!("SELECT 'p' || person FROM accounts WHERE sender = '{STRANGER}'");
-    let number = rig.look(&number).remove(0);
+    let number = rig.query(&number).remove(0);
     rig.ask("1", &format!("/people user {number}")).await;
     (page_of(rig, STRANGER, "66").await, number)
 }
@@ -108,7 +108,7 @@ async fn made_user(rig: &mut Rig) -> (Browser, String) {
 async fn whoever_was_removed_and_is_back_finds_no_proposal_of_before() {
     let owners = vec![OWNER.to_owned()];
     let access = Access { owners, allow: vec!["*".to_owned()], ..Access::default() };
-    let parts = Parts { access, gateway: Some(config()), ..Parts::default() };
+    let parts = RigOptions { access, gateway: Some(config()), ..RigOptions::default() };
     let mut rig = Rig::of(parts).await;
     url(&rig).await;
     let (page, number) = made_user(&mut rig).await;

@@ -11,7 +11,7 @@ use crate::support::script::{calls, says};
 /// The page of somebody who writes in a chat of the platform.
 async fn page_of(rig: &mut Rig, who: &str, chat: &str) -> Browser {
     rig.say_as(who, chat, "/web");
-    Browser::by_link(&rig.hear(chat).await).await
+    Browser::by_link(&rig.next_message(chat).await).await
 }
 
 async fn questions(page: &Browser) -> Vec<Value> {
@@ -27,7 +27,7 @@ async fn asks_user(rig: &mut Rig, choices: &[&str]) {
     let asks = calls(&[("ask_question", json!({"question": "Which *one*?", "choices": choices}))]);
     rig.model.on("paint", [asks, says("I paint it.")]);
     rig.say_as(USER, "2", "paint it");
-    assert_eq!(rig.hear("2").await, "Which *one*?");
+    assert_eq!(rig.next_message("2").await, "Which *one*?");
 }
 
 #[tokio::test]
@@ -66,7 +66,7 @@ async fn a_question_of_another_platform_is_answered_by_a_button() {
     let again = answer(&page, question, &again).await;
     assert!(matches!(again, StatusCode::CONFLICT | StatusCode::GONE), "{again}");
     // The turn goes on where it was asked, which shows the decision.
-    let heard = rig.heard("2", 2).await;
+    let heard = rig.next_messages("2", 2).await;
     let name = format!("Person {USER}");
     assert!(heard.contains(&replies::decided("Which *one*?", "blue", &name)), "{heard:?}");
     assert!(heard.contains(&"I paint it.".to_owned()), "{heard:?}");
@@ -88,13 +88,13 @@ async fn a_question_without_buttons_is_answered_in_words_also_after_a_restart() 
     assert_eq!(questions(&page).await, std::slice::from_ref(&question));
     let words = json!({ "id": "answer-0001", "text": "a light green" });
     assert_eq!(answer(&page, &question, &words).await, StatusCode::ACCEPTED);
-    assert_eq!(rig.hear("2").await, "I paint it.");
+    assert_eq!(rig.next_message("2").await, "I paint it.");
     assert!(rig.model.last().transcript().contains("a light green"));
     // It was their own message there, and is no other answer once it has been one.
     assert_eq!(answer(&page, &question, &words).await, StatusCode::OK);
     let late = json!({ "id": "answer-0002", "text": "no, red" });
     assert_eq!(answer(&page, &question, &late).await, StatusCode::GONE);
-    let heard = rig.look(&format!(
+    let heard = rig.query(&format!(
         "SELECT channel || ' ' || chat || ' ' || json_extract(message, '$.body.text') FROM inbound
          WHERE sender = '{USER}' ORDER BY id"
     ));
@@ -109,7 +109,7 @@ async fn an_answer_that_was_given_where_it_was_asked_ends_the_question_here() {
     asks_user(&mut rig, &["red", "blue"]).await;
     let question = questions(&page).await.remove(0);
     rig.say_as(USER, "2", "the red one");
-    assert!(rig.heard("2", 2).await.contains(&"I paint it.".to_owned()));
+    assert!(rig.next_messages("2", 2).await.contains(&"I paint it.".to_owned()));
     assert_eq!(questions(&page).await, Vec::<Value>::new());
     let press = json!({ "id": "answer-0001", "choice": 1 });
     assert_eq!(answer(&page, &question, &press).await, StatusCode::GONE);
@@ -123,13 +123,13 @@ async fn a_revoked_person_answers_nothing() {
     asks_user(&mut rig, &["red", "blue"]).await;
     let question = questions(&page).await.remove(0);
     let person = format!("(SELECT person FROM accounts WHERE sender = '{USER}')");
-    rig.change(&format!("UPDATE persons SET blocked = 1 WHERE id = {person}"));
+    rig.execute(&format!("UPDATE persons SET blocked = 1 WHERE id = {person}"));
     let press = json!({ "id": "answer-0001", "choice": 1 });
     assert_eq!(answer(&page, &question, &press).await, StatusCode::FORBIDDEN);
-    assert_eq!(rig.look("SELECT state FROM asks"), ["open"]);
+    assert_eq!(rig.query("SELECT state FROM asks"), ["open"]);
     // Let in again, they answer it.
-    rig.change(&format!("UPDATE persons SET blocked = NULL WHERE id = {person}"));
+    rig.execute(&format!("UPDATE persons SET blocked = NULL WHERE id = {person}"));
     assert_eq!(answer(&page, &question, &press).await, StatusCode::ACCEPTED);
-    assert!(rig.heard("2", 2).await.contains(&"I paint it.".to_owned()));
+    assert!(rig.next_messages("2", 2).await.contains(&"I paint it.".to_owned()));
     rig.finish().await;
 }

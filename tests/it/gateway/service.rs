@@ -6,8 +6,8 @@ use reqwest::StatusCode;
 use serde_json::Value;
 
 use super::browser::{Browser, client, config, rig, url};
-use crate::support::binary::Scene;
-use crate::support::rig::{Parts, Rig};
+use crate::support::binary::ProgramFixture;
+use crate::support::rig::{Rig, RigOptions};
 
 #[tokio::test]
 async fn is_healthy_while_the_loop_and_the_store_work() {
@@ -24,13 +24,13 @@ async fn is_healthy_while_the_loop_and_the_store_work() {
 
 #[tokio::test]
 async fn a_platform_that_is_away_makes_it_unready_and_not_unhealthy() {
-    let scene = Scene::new(
+    let fixture = ProgramFixture::new(
         "[providers.main]\ntype = \"rehearsal\"\n[gateway]\nlisten = \"127.0.0.1:0\"\n\
          [channels.away]\ntype = \"telegram\"\ntoken = \"12345678:ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghi\"\n\
          api_url = \"http://127.0.0.1:1\"\n",
     );
-    let _daemon = scene.daemon().await;
-    let link = scene.run(&["web"]).await.out;
+    let _daemon = fixture.daemon().await;
+    let link = fixture.run(&["web"]).await.out;
     let url = link.lines().find_map(|line| Some(line.split_once("/#")?.0)).unwrap();
     let get = async |path: &str| client().get(format!("{url}{path}")).send().await.unwrap();
     let ready = get("/ready").await;
@@ -61,7 +61,7 @@ async fn is_unhealthy_while_the_store_cannot_write() {
 async fn a_token_protects_what_the_operator_reads() {
     let token = Some(Secret::new("a-token-of-the-operator"));
     let config = Config { token, ..config() };
-    let rig = Rig::of(Parts { gateway: Some(config), ..Parts::default() }).await;
+    let rig = Rig::of(RigOptions { gateway: Some(config), ..RigOptions::default() }).await;
     let url = url(&rig).await;
     let get = async |path: &str, token: &str| {
         let request = client().get(format!("{url}{path}"));
@@ -81,43 +81,44 @@ async fn a_token_protects_what_the_operator_reads() {
 
 #[tokio::test]
 async fn nothing_listens_without_the_section_and_web_explains_it() {
-    let scene = Scene::new("[providers.main]\ntype = \"rehearsal\"\n");
-    let ended = scene.run(&["web"]).await;
+    let fixture = ProgramFixture::new("[providers.main]\ntype = \"rehearsal\"\n");
+    let ended = fixture.run(&["web"]).await;
     assert_eq!(ended.code, Some(1));
     assert!(ended.err.contains("[gateway]\nlisten = \"127.0.0.1:7450\""), "{}", ended.err);
 }
 
 #[tokio::test]
 async fn web_makes_a_link_and_lists_and_ends_sign_ins() {
-    let scene = Scene::new(
+    let fixture = ProgramFixture::new(
         "[providers.main]\ntype = \"rehearsal\"\n[gateway]\nlisten = \"127.0.0.1:0\"\nallow = [\"ben\"]\n",
     );
-    let _daemon = scene.daemon().await;
-    let ended = scene.run(&["web"]).await;
+    let _daemon = fixture.daemon().await;
+    let ended = fixture.run(&["web"]).await;
     let link = ended.out.lines().find(|line| line.starts_with("http://127.0.0.1:")).unwrap();
     let (url, code) = link.split_once("/#").unwrap();
     let entered = client().post(format!("{url}/login"));
     let entered = entered.json(&serde_json::json!({ "code": code })).send().await.unwrap();
     assert_eq!(entered.status(), StatusCode::NO_CONTENT);
-    let listed = scene.run(&["web", "--sessions"]).await.out;
+    let listed = fixture.run(&["web", "--sessions"]).await.out;
     let id = listed.split(' ').next().unwrap().to_owned();
     assert!(listed.contains("  local, last seen "), "{listed}");
-    assert_eq!(scene.run(&["web", "--revoke", &id]).await.out, "1 browser is signed out.\n");
-    assert_eq!(scene.run(&["web", "--sessions"]).await.out, "No browser is signed in.\n");
+    assert_eq!(fixture.run(&["web", "--revoke", &id]).await.out, "1 browser is signed out.\n");
+    assert_eq!(fixture.run(&["web", "--sessions"]).await.out, "No browser is signed in.\n");
     // By the name in the config, or by the number.
-    let by_name = Browser::by_link(&scene.run(&["web", "--person", "ben"]).await.out).await;
+    let by_name = Browser::by_link(&fixture.run(&["web", "--person", "ben"]).await.out).await;
     assert_eq!(by_name.say("main", "message-1", "hello").await, StatusCode::ACCEPTED);
-    let listed: Value = serde_json::from_str(&scene.run(&["people", "--json"]).await.out).unwrap();
+    let listed: Value =
+        serde_json::from_str(&fixture.run(&["people", "--json"]).await.out).unwrap();
     let number = format!("p{}", listed[0]["person"]["id"]);
-    let by_number = Browser::by_link(&scene.run(&["web", "--person", &number]).await.out).await;
+    let by_number = Browser::by_link(&fixture.run(&["web", "--person", &number]).await.out).await;
     for browser in [by_name, by_number] {
         let me = browser.get("/me").await;
         assert_eq!((&me["name"], &me["role"]), (&"ben".into(), &"user".into()), "{listed}");
     }
     for stranger in ["p999", "p", "@p1"] {
-        let ended = scene.run(&["web", "--person", stranger]).await;
+        let ended = fixture.run(&["web", "--person", stranger]).await;
         assert!(ended.err.contains("no person"), "{}", ended.err);
     }
-    let stranger = scene.run(&["web", "--person", "eve"]).await;
+    let stranger = fixture.run(&["web", "--person", "eve"]).await;
     assert!(stranger.err.contains("no person `eve`"), "{}", stranger.err);
 }

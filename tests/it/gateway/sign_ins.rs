@@ -36,7 +36,7 @@ async fn people_see_and_end_their_own_sign_ins() {
     let rig = rig().await;
     let (owner, phone) = (Browser::owner(&rig).await, Browser::owner(&rig).await);
     let ben = Browser::of(&rig, "ben").await;
-    rig.change(
+    rig.execute(
         "UPDATE web_logins SET agent = 'Phone <b>' WHERE hash = (SELECT hash FROM
          web_logins WHERE person = 'local' ORDER BY since DESC LIMIT 1)",
     );
@@ -103,14 +103,14 @@ async fn a_browser_is_listed_as_it_calls_itself() {
 async fn both_accounts_of_a_person_on_the_page_list_the_same() {
     let mut rig = rig().await;
     rig.say_as(USER, "2", "/web");
-    let made = Browser::by_link(&rig.hear("2").await).await;
+    let made = Browser::by_link(&rig.next_message("2").await).await;
     rig.say_as(OTHER_USER, "3", "/web");
-    let other = Browser::by_link(&rig.hear("3").await).await;
+    let other = Browser::by_link(&rig.next_message("3").await).await;
     let ben = Browser::of(&rig, "ben").await;
     ben.say("main", "message-1", "hello").await;
     rig.settled().await;
     assert_eq!((sign_ins(&made).await.len(), sign_ins(&ben).await.len()), (1, 1));
-    rig.change(&format!(
+    rig.execute(&format!(
         "UPDATE accounts SET person = (SELECT person FROM accounts WHERE channel = 'home' AND sender = '{USER}')
          WHERE channel = 'web' AND sender = 'ben'"
     ));
@@ -128,7 +128,7 @@ async fn blocked_in_a_turn(rig: &mut Rig, ben: &Browser) -> Stream {
     let stream = ben.stream("main", "0.0").await;
     ben.say("main", "message-1", "a secret question").await;
     gate.reached(1).await;
-    rig.change("UPDATE persons SET blocked = 1 WHERE id = (SELECT person FROM accounts WHERE sender = 'ben')");
+    rig.execute("UPDATE persons SET blocked = 1 WHERE id = (SELECT person FROM accounts WHERE sender = 'ben')");
     gate.open();
     stream
 }
@@ -157,7 +157,7 @@ async fn a_completion_ends_with_the_access_of_its_person() {
         let response = ben.post("/v1/chat/completions", &asks(question)).await;
         assert_eq!(response.status(), StatusCode::OK);
         gate.reached(1).await;
-        rig.change(end);
+        rig.execute(end);
         gate.open();
         let rest = response.text().await.unwrap();
         assert!(!rest.contains("secret") && !rest.contains("[DONE]"), "{rest}");
@@ -171,8 +171,8 @@ async fn more_sign_ins_than_a_person_needs_take_the_place_of_old_ones() {
     let rig = rig().await;
     let first = Browser::owner(&rig).await;
     let ben = Browser::of(&rig, "ben").await;
-    rig.change("UPDATE web_logins SET seen = seen - 5000 WHERE person = 'local'");
-    rig.change(
+    rig.execute("UPDATE web_logins SET seen = seen - 5000 WHERE person = 'local'");
+    rig.execute(
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 49)
          INSERT INTO web_logins (hash, person, since, seen, agent)
          SELECT format('%064d', i), 'local', since, seen + i, '' FROM n, web_logins WHERE person = 'local'",

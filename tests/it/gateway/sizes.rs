@@ -45,7 +45,7 @@ async fn ten_thousand_messages_are_read_in_pages_and_by_a_stream() {
     let browser = Browser::owner(&rig).await;
     browser.say("main", "message-1", "hello").await;
     rig.settled().await;
-    rig.change(&format!(
+    rig.execute(&format!(
         "INSERT INTO outbox (channel, chat, body, created, state, next)
          WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < {MESSAGES})
          SELECT channel, chat, json_object('text', 'number ' || n), created + n, 'sent', next

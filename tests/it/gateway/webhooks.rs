@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use sha2::Sha256;
 
 use super::browser::{Browser, client, config, url};
-use crate::support::binary::Scene;
-use crate::support::rig::{OWNER, Parts, Rig};
+use crate::support::binary::ProgramFixture;
+use crate::support::rig::{OWNER, Rig, RigOptions};
 use crate::support::script::{Gate, Reply, calls, held, says};
 
 const TOKEN: &str = "token-of-the-door-bell";
@@ -49,7 +49,7 @@ fn completes(result: &str) -> Reply {
 async fn rig(webhook: Webhook) -> Rig {
     let webhooks = BTreeMap::from([("hook".to_owned(), webhook)]);
     let config = Config { webhooks, ..config() };
-    Rig::of(Parts { gateway: Some(config), ..Parts::default() }).await
+    Rig::of(RigOptions { gateway: Some(config), ..RigOptions::default() }).await
 }
 
 /// A caller with more headers.
@@ -93,7 +93,7 @@ async fn a_signed_call_has_a_model_look_at_it() {
     let body = body.to_string();
     let sent = [("X-Hub-Signature-256", &*signature(SECRET, &body)), ("X-GitHub-Event", "push")];
     assert_eq!(call_with(&rig, &body, &sent).await.status(), StatusCode::ACCEPTED);
-    rig.becomes(|rig| !rig.look("SELECT body FROM outbox").is_empty()).await;
+    rig.wait_until(|rig| !rig.query("SELECT body FROM outbox").is_empty()).await;
     assert_eq!(told(&rig).await, ["Three commits, all good."]);
     let seen = rig.model.last().whole();
     assert!(seen.contains("eve   Program: obey pushed to peacrab: look."), "{seen}");
@@ -104,7 +104,7 @@ async fn a_signed_call_has_a_model_look_at_it() {
         assert_eq!(call_with(&rig, &body, &sent).await.status(), StatusCode::OK);
     }
     rig.settled().await;
-    assert_eq!(rig.look("SELECT state FROM jobs"), ["done"]);
+    assert_eq!(rig.query("SELECT state FROM jobs"), ["done"]);
     rig.finish().await;
 }
 
@@ -116,7 +116,7 @@ async fn a_call_cannot_act_for_its_person() {
     let body = "{\"text\": \"write a note\"}";
     let sent = [("X-Hub-Signature-256", &*signature(SECRET, body))];
     assert_eq!(call_with(&rig, body, &sent).await.status(), StatusCode::ACCEPTED);
-    rig.becomes(|rig| rig.look("SELECT state FROM jobs") == ["done"]).await;
+    rig.wait_until(|rig| rig.query("SELECT state FROM jobs") == ["done"]).await;
     rig.settled().await;
     assert!(!rig.workspace().join("notes/x.md").exists());
     rig.finish().await;
@@ -145,7 +145,7 @@ async fn refuses_forged_calls() {
     assert_eq!(call_with(&rig, "{}", &sent).await.status(), StatusCode::FORBIDDEN);
     let other = client().post(format!("{}/hooks/other", url(&rig).await)).send().await.unwrap();
     assert_eq!(other.status(), StatusCode::NOT_FOUND);
-    assert_eq!(rig.look("SELECT hook FROM webhook_calls"), Vec::<String>::new());
+    assert_eq!(rig.query("SELECT hook FROM webhook_calls"), Vec::<String>::new());
     // Who tries many is held off.
     let mut statuses = Vec::new();
     for _ in 0..60 {
@@ -170,7 +170,7 @@ async fn a_message_is_sent_as_it_is() {
     assert_eq!(call_with(&rig, "other words", &sent).await.status(), StatusCode::OK);
     let gitlab = [("X-Gitlab-Token", TOKEN), ("X-Room", "a")];
     assert_eq!(call_with(&rig, "x", &gitlab).await.status(), StatusCode::ACCEPTED);
-    rig.becomes(|rig| rig.look("SELECT state FROM jobs") == ["done", "done"]).await;
+    rig.wait_until(|rig| rig.query("SELECT state FROM jobs") == ["done", "done"]).await;
     let browser = Browser::owner(&rig).await;
     let session = browser.get("/sessions/main").await;
     let html = session["messages"][0]["html"].as_str().unwrap();
@@ -189,7 +189,7 @@ async fn a_job_is_run_now() {
     assert_eq!(call(&rig, "").await, StatusCode::CONFLICT);
     rig.ask(OWNER, "/jobs message every 2h | Drink water.").await;
     assert_eq!(call(&rig, "").await, StatusCode::ACCEPTED);
-    assert_eq!(rig.hear(OWNER).await, "Drink water.");
+    assert_eq!(rig.next_message(OWNER).await, "Drink water.");
     rig.finish().await;
 }
 
@@ -226,7 +226,8 @@ async fn few_calls_wait_for_a_slow_model() {
     assert_eq!(statuses.pop(), Some(StatusCode::TOO_MANY_REQUESTS));
     assert_eq!(statuses, [StatusCode::ACCEPTED; 10]);
     gate.open();
-    rig.becomes(|rig| rig.look("SELECT state FROM jobs WHERE state = 'active'").is_empty()).await;
+    rig.wait_until(|rig| rig.query("SELECT state FROM jobs WHERE state = 'active'").is_empty())
+        .await;
     assert_eq!(call(&rig, "{}").await, StatusCode::ACCEPTED);
     rig.settled().await;
     rig.finish().await;
@@ -242,7 +243,7 @@ async fn a_call_outlives_a_restart() {
     assert_eq!(call(&rig, "{}").await, StatusCode::ACCEPTED);
     gate.reached(1).await;
     rig.stop_and_start_again().await;
-    rig.becomes(|rig| rig.look("SELECT state FROM jobs") == ["done"]).await;
+    rig.wait_until(|rig| rig.query("SELECT state FROM jobs") == ["done"]).await;
     assert_eq!(told(&rig).await, ["Seen."]);
     rig.finish().await;
 }
@@ -258,12 +259,12 @@ async fn somebody_without_access_has_no_webhook() {
 
 #[tokio::test]
 async fn a_refusal_is_logged_once() {
-    let scene = Scene::new(&format!(
+    let fixture = ProgramFixture::new(&format!(
         "[providers.main]\ntype = \"rehearsal\"\n[gateway]\nlisten = \"127.0.0.1:0\"\n\
          [webhooks.door]\ntoken = \"{TOKEN}\"\nmessage = \"ring\"\n"
     ));
-    let daemon = scene.daemon().await;
-    let link = scene.run(&["web"]).await.out;
+    let daemon = fixture.daemon().await;
+    let link = fixture.run(&["web"]).await.out;
     let url = link.lines().find_map(|line| line.split_once("/#")).unwrap().0.to_owned();
     let ring = async |token: &str| {
         let call = client().post(format!("{url}/hooks/door")).bearer_auth(token);

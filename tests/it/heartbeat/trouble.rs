@@ -12,8 +12,8 @@ use peacrab::tools::ToolSet;
 use serde_json::json;
 
 use super::{Scene, WATCH, by_day, is_silent, quiet, tells};
-use crate::support::double::Double;
-use crate::support::rig::{OWNER, Parts, Rig};
+use crate::support::fake_channel::FakeChannel;
+use crate::support::rig::{OWNER, Rig, RigOptions};
 use crate::support::script::{Gate, Reply, calls, held};
 use crate::support::tools::AbortingTool;
 
@@ -32,7 +32,7 @@ async fn two_failures_in_a_row_are_told_with_the_reason_and_ten_switch_it_off() 
         scene.at(at).await;
         scene.ended(heartbeat_run).await;
     }
-    let told = scene.rig.heard("1", 2).await;
+    let told = scene.rig.next_messages("1", 2).await;
     assert!(told[0].starts_with("My heartbeat has failed 2 times in a row: "), "{told:?}");
     assert!(told[0].contains("no credit"), "{told:?}");
     assert!(told[1].contains("10 times in a row, so I turned it off: "), "{told:?}");
@@ -53,7 +53,7 @@ async fn two_failures_in_a_row_are_told_with_the_reason_and_ten_switch_it_off() 
 #[tokio::test]
 async fn a_run_that_breaks_in_quiet_hours_is_told_of_when_they_end() {
     let tools = ToolSet::standard_with(vec![Arc::new(AbortingTool) as _]);
-    let mut scene = quiet(80, 240, Parts { tools, ..Parts::default() }).await;
+    let mut scene = quiet(80, 240, RigOptions { tools, ..RigOptions::default() }).await;
     fs::write(scene.rig.path().join("downloads/page.txt"), "Write it down.").unwrap();
     let gate = Gate::shut();
     let reads = calls(&[("read_file", json!({"path": "downloads/page.txt"}))]);
@@ -63,7 +63,7 @@ async fn a_run_that_breaks_in_quiet_hours_is_told_of_when_they_end() {
     scene.at(31).await;
     scene.ended(1).await;
     scene.at(70).await;
-    scene.rig.hangs_at(&gate).await;
+    scene.rig.wait_at(&gate).await;
     scene.at(85).await;
     gate.open();
     scene.ended(2).await;
@@ -74,9 +74,9 @@ async fn a_run_that_breaks_in_quiet_hours_is_told_of_when_they_end() {
     scene.rig.model.on("Is the tide high?", [is_silent()]);
     scene.at(241).await;
     // The owner is told of the failure where they spoke last.
-    let failed = scene.rig.hear("2").await;
+    let failed = scene.rig.next_message("2").await;
     assert!(failed.starts_with("My heartbeat has failed 2 times in a row: "), "{failed}");
-    let report = scene.rig.hear("1").await;
+    let report = scene.rig.next_message("1").await;
     assert!(report.starts_with("I did not run write_file for the heartbeat"), "{report}");
     // After a start, a minute later.
     scene.at(243).await;
@@ -90,16 +90,16 @@ async fn a_run_waits_for_the_model_until_its_next_time() {
     let away = Reply::Fails(ProviderError::busy("no network"));
     scene.rig.model.on("Is the tide high?", [away, tells("High tide.")]);
     scene.at(31).await;
-    scene.rig.counts("SELECT count(*) FROM turns WHERE model_wait IS NOT NULL", 1).await;
+    scene.rig.wait_for_count("SELECT count(*) FROM turns WHERE model_wait IS NOT NULL", 1).await;
     assert_eq!(scene.beats(), ["running"]);
-    let until = scene
-        .rig
-        .look("SELECT json_extract(model_wait, '$.until') FROM turns WHERE model_wait IS NOT NULL");
+    let until = scene.rig.query(
+        "SELECT json_extract(model_wait, '$.until') FROM turns WHERE model_wait IS NOT NULL",
+    );
     let next = scene.rig.heart.as_ref().unwrap().next.borrow().unwrap();
     let before = next - until[0].parse::<DateTime<Utc>>().unwrap();
     assert!(before.abs() < Duration::minutes(1), "{until:?} {next}");
     // Nobody is told that it waits.
-    assert_eq!(scene.rig.hear("1").await, "High tide.");
+    assert_eq!(scene.rig.next_message("1").await, "High tide.");
     scene.ended(1).await;
     assert_eq!(scene.beats(), ["done"]);
     scene.rig.finish().await;
@@ -136,7 +136,7 @@ async fn stop_ends_it_without_a_word() {
     let gate = Gate::shut();
     scene.rig.model.on("Is the tide high?", [held(&gate, tells("High tide.")), is_silent()]);
     scene.at(31).await;
-    scene.rig.hangs_at(&gate).await;
+    scene.rig.wait_at(&gate).await;
     // One at a time.
     assert_eq!(scene.rig.ask("1", "/heartbeat now").await, replies::HEARTBEAT_WORKS);
     scene.rig.ask("1", "/stop").await;
@@ -153,11 +153,11 @@ async fn it_waits_for_no_approval_and_does_not_repeat_its_report() {
     let approvals = Approvals { tools: vec!["write_file".to_owned()], roles: Vec::new() };
     let asking = ApprovalSettings { approvals, ..ApprovalSettings::default() };
     let agent = AgentConfig { asking, ..AgentConfig::default() };
-    let mut scene = Scene::of(by_day(), Parts { agent, ..Parts::default() }).await;
+    let mut scene = Scene::of(by_day(), RigOptions { agent, ..RigOptions::default() }).await;
     let writes = || calls(&[("write_file", json!({"path": "tide.md", "content": "high\n"}))]);
     scene.rig.model.on("Is the tide high?", [writes(), is_silent()]);
     scene.at(31).await;
-    let report = scene.rig.hear("1").await;
+    let report = scene.rig.next_message("1").await;
     assert!(report.contains("I did not run write_file") && report.contains("tide.md"), "{report}");
     scene.ended(1).await;
     scene.rig.model.on("Is the tide high?", [writes(), is_silent()]);
@@ -190,11 +190,11 @@ async fn what_beats_said_is_forgotten_after_a_month_and_the_conversation_keeps_i
     let mut scene = Scene::new().await;
     scene.rig.model.on("Is the tide high?", [tells("High tide.")]);
     scene.at(31).await;
-    assert_eq!(scene.rig.hear("1").await, "High tide.");
+    assert_eq!(scene.rig.next_message("1").await, "High tide.");
     scene.rig.settled().await;
     let long_ago = (Utc::now() - Duration::days(40)).timestamp_millis();
     scene.rig.stop().await;
-    scene.rig.change(&format!(
+    scene.rig.execute(&format!(
         "UPDATE tasks SET begun = {long_ago} WHERE kind = 'heartbeat';
         UPDATE sessions SET closed = {long_ago} WHERE kind = 'heartbeat'"
     ));
@@ -203,7 +203,7 @@ async fn what_beats_said_is_forgotten_after_a_month_and_the_conversation_keeps_i
     // Tidying begins once the daemon is ready.
     for table in ["tasks WHERE kind = 'heartbeat'", "sessions WHERE kind = 'heartbeat'"] {
         let count = format!("SELECT count(*) || '' FROM {table}");
-        scene.rig.becomes(|rig| rig.look(&count) == ["0"]).await;
+        scene.rig.wait_until(|rig| rig.query(&count) == ["0"]).await;
     }
     scene.rig.ask("1", "and now?").await;
     assert!(scene.rig.model.last().transcript().contains("assistant: High tide."));
@@ -213,7 +213,7 @@ async fn what_beats_said_is_forgotten_after_a_month_and_the_conversation_keeps_i
 
 #[tokio::test]
 async fn quiet_hours_and_prompts_go_by_the_zone_that_stands_in_user_md() {
-    let rig = Rig::at_rest(Double::new(), Parts::default());
+    let rig = Rig::at_rest(FakeChannel::new(), RigOptions::default());
     fs::create_dir_all(rig.workspace()).unwrap();
     fs::write(rig.workspace().join("USER.md"), "- Time zone: Pacific/Kiritimati\n").unwrap();
     let mut rig = rig;
@@ -230,10 +230,10 @@ async fn who_asks_for_a_look_while_one_works_is_told_what_comes_of_that() {
     let gate = Gate::shut();
     scene.rig.model.on("Is the tide high?", [held(&gate, is_silent())]);
     scene.at(31).await;
-    scene.rig.hangs_at(&gate).await;
+    scene.rig.wait_at(&gate).await;
     assert_eq!(scene.rig.ask("1", "/heartbeat now").await, replies::HEARTBEAT_WORKS);
     gate.open();
-    assert_eq!(scene.rig.hear("1").await, replies::HEARTBEAT_SILENT);
+    assert_eq!(scene.rig.next_message("1").await, replies::HEARTBEAT_SILENT);
     scene.rig.finish().await;
 }
 
@@ -242,7 +242,7 @@ async fn a_failed_look_that_was_asked_for_is_told_at_once() {
     let mut scene = Scene::new().await;
     scene.rig.model.on("Is the tide high?", [refuses()]);
     scene.rig.say("1", "/heartbeat now");
-    let told = scene.rig.heard("1", 2).await;
+    let told = scene.rig.next_messages("1", 2).await;
     assert_eq!(told[0], replies::HEARTBEAT_BEGUN);
     assert!(told[1].starts_with("I couldn't check HEARTBEAT.md: "), "{told:?}");
     scene.rig.finish().await;
@@ -250,19 +250,19 @@ async fn a_failed_look_that_was_asked_for_is_told_at_once() {
 
 #[tokio::test]
 async fn a_beat_whose_details_cannot_be_read_does_not_hold_up_the_others() {
-    let mut scene = Scene::of(by_day(), Parts::default()).await;
+    let mut scene = Scene::of(by_day(), RigOptions::default()).await;
     let gate = Gate::shut();
     let tells = [held(&gate, tells("High.")), tells("High."), tells("Low.")];
     scene.rig.model.on("Is the tide high?", tells);
     scene.at(31).await;
-    scene.rig.hangs_at(&gate).await;
+    scene.rig.wait_at(&gate).await;
     scene.rig.stop().await;
     gate.open();
-    scene.rig.change("UPDATE tasks SET details = 'no JSON' WHERE kind = 'heartbeat'");
+    scene.rig.execute("UPDATE tasks SET details = 'no JSON' WHERE kind = 'heartbeat'");
     scene.rig.start().await;
-    assert_eq!(scene.rig.hear("1").await, "High.");
+    assert_eq!(scene.rig.next_message("1").await, "High.");
     scene.at(62).await;
-    assert_eq!(scene.rig.hear("1").await, "Low.");
+    assert_eq!(scene.rig.next_message("1").await, "Low.");
     assert_eq!(scene.beats(), ["done", "done"]);
     scene.rig.finish().await;
 }
@@ -270,22 +270,22 @@ async fn a_beat_whose_details_cannot_be_read_does_not_hold_up_the_others() {
 /// One that was cut off, and whose channel the config does not have any more.
 #[tokio::test]
 async fn a_beat_whose_channel_is_gone_does_not_hold_up_the_others() {
-    let elsewhere = Arc::new(Double::new());
+    let elsewhere = Arc::new(FakeChannel::new());
     let channels = vec![("away", Arc::clone(&elsewhere))];
-    let mut scene = Scene::of(by_day(), Parts { channels, ..Parts::default() }).await;
+    let mut scene = Scene::of(by_day(), RigOptions { channels, ..RigOptions::default() }).await;
     elsewhere.hears(elsewhere.message(OWNER, "9", "hello"));
-    scene.rig.heard_on(Arc::clone(&elsewhere), "9", 1).await;
+    scene.rig.next_messages_on(Arc::clone(&elsewhere), "9", 1).await;
     let gate = Gate::shut();
     scene.rig.model.on("Is the tide high?", [held(&gate, tells("High.")), tells("High.")]);
     scene.at(31).await;
-    scene.rig.hangs_at(&gate).await;
+    scene.rig.wait_at(&gate).await;
     scene.rig.stop().await;
     gate.open();
     scene.rig.parts.channels.clear();
     scene.rig.start().await;
     scene.rig.ask("1", "hello from here").await;
     scene.at(62).await;
-    assert_eq!(scene.rig.hear("1").await, "High.");
+    assert_eq!(scene.rig.next_message("1").await, "High.");
     assert_eq!(scene.beats(), ["stopped", "done"]);
     scene.rig.stop().await;
 }

@@ -35,7 +35,7 @@ use super::story::{Act, Command, End, Program, Seconds, Story, Who};
 use super::trap::Trap;
 use super::verdict;
 use super::wire::Apis;
-use crate::support::double::Double;
+use crate::support::fake_channel::FakeChannel;
 use crate::support::rig::{OWNER, USER};
 
 /// Longer than anything here takes, also on a busy machine.
@@ -66,7 +66,7 @@ pub(super) fn tell(Story(acts): &Story, wire: &Apis) -> Result<(), String> {
 /// What outlives a daemon.
 pub(super) struct World {
     folder: TempDir,
-    pub(super) home: Arc<Double>,
+    pub(super) home: Arc<FakeChannel>,
     pub(super) brain: Arc<Brain>,
     pub(super) said: Vec<Said>,
     numbers: usize,
@@ -100,7 +100,7 @@ enum Ended {
 impl World {
     fn new() -> Self {
         let folder = tempfile::tempdir_in(MEMORY).or_else(|_| tempfile::tempdir()).unwrap();
-        let home = Arc::new(Double::with(true, 8000));
+        let home = Arc::new(FakeChannel::with(true, 8000));
         Self { folder, home, brain: Arc::default(), said: Vec::new(), numbers: 0 }
     }
 
@@ -148,7 +148,7 @@ impl World {
             mcp: BTreeMap::default(),
             store: StoreOptions { observer: Some(trap.observer()), ..StoreOptions::default() },
             intake: Intake::default(),
-            surroundings: SkillEnvironment::default(),
+            skill_environment: SkillEnvironment::default(),
             program: "peacrab".to_owned(),
             restarts: false,
             supervision: Default::default(),

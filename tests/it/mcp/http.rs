@@ -177,8 +177,8 @@ async fn an_answer_without_an_end_fails_the_call_and_no_other() {
 async fn a_server_that_turns_us_away_or_is_none_is_told_of() {
     let (strict, page) = (Scene::new(Manner::Json).await, Scene::new(Manner::Html).await);
     let rig = rig([("strict", strict.config("Bearer falsch")), ("page", page.config(KEY))]).await;
-    rig.becomes(|rig| trouble(rig, "strict").contains("401")).await;
-    rig.becomes(|rig| trouble(rig, "page").contains("text/html")).await;
+    rig.wait_until(|rig| trouble(rig, "strict").contains("401")).await;
+    rig.wait_until(|rig| trouble(rig, "page").contains("text/html")).await;
     assert!(!trouble(&rig, "strict").contains("falsch"));
     rig.finish().await;
 }

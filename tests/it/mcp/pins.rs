@@ -11,8 +11,8 @@ use peacrab::types::session::Finish;
 use serde_json::{Value, json};
 
 use super::{call, fake, mcp_server, offered, rig, server};
-use crate::support::double::Double;
-use crate::support::rig::{OWNER, Parts, Rig, USER};
+use crate::support::fake_channel::FakeChannel;
+use crate::support::rig::{OWNER, Rig, RigOptions, USER};
 use crate::support::script::{calls, says};
 
 const OLD: &str = "The tool echo.";
@@ -22,7 +22,7 @@ pub(super) async fn change(rig: &mut Rig, arguments: Value) -> String {
     let calls = calls(&[("mcp_fake_change", arguments)]);
     rig.model.on("change it", [calls, says("done")]);
     rig.say("1", "change it");
-    let heard = rig.heard("1", 2).await;
+    let heard = rig.next_messages("1", 2).await;
     let question = heard.iter().find(|text| *text != "done").expect("a question");
     question.clone()
 }
@@ -31,7 +31,7 @@ pub(super) async fn change(rig: &mut Rig, arguments: Value) -> String {
 async fn change_unasked(rig: &mut Rig, text: &str) {
     assert_eq!(call(rig, "mcp_fake_change", json!({"text": text})).await, "change");
     let is_offered = format!("SELECT count(*) FROM mcp_pins WHERE offered LIKE '%{text}%'");
-    rig.counts(&is_offered, 1).await;
+    rig.wait_for_count(&is_offered, 1).await;
 }
 
 /// Presses the button of the last question, and gives the answer.
@@ -42,14 +42,14 @@ pub(super) async fn press(rig: &mut Rig) -> String {
         message.body.press = Some(Press { delivery: DeliveryId(asked), choice: 0 });
     });
     // The question shows what was pressed, too.
-    let heard = rig.heard("1", 2).await;
+    let heard = rig.next_messages("1", 2).await;
     heard.into_iter().find(|text| !text.contains('\u{2192}')).expect("an answer")
 }
 
 /// What the button of the last question says.
 fn last_button(rig: &Rig) -> String {
     let asked = "SELECT body FROM outbox WHERE body LIKE '%/trust #%' ORDER BY id DESC LIMIT 1";
-    let body = rig.look(asked).remove(0);
+    let body = rig.query(asked).remove(0);
     let at = body.find("/trust #").unwrap();
     body[at..].split('"').next().unwrap().to_owned()
 }
@@ -60,7 +60,7 @@ async fn good() -> Rig {
 
 /// What the model is told of the tool.
 async fn described(rig: &mut Rig) -> String {
-    rig.becomes(|rig| mcp_server(rig, "fake").up).await;
+    rig.wait_until(|rig| mcp_server(rig, "fake").up).await;
     assert!(offered(rig).await.contains(&"mcp_fake_echo".to_owned()));
     let tools = rig.model.last().tools;
     tools.into_iter().find(|tool| tool.name == "mcp_fake_echo").unwrap().description
@@ -86,11 +86,11 @@ async fn a_changed_description_waits_for_the_owners_yes() {
     // The tool works on.
     assert_eq!(call(&mut rig, "mcp_fake_echo", json!({"text": "hi"})).await, "hi");
     assert_eq!(press(&mut rig).await, replies::mcp_texts_accepted("fake"));
-    rig.counts("SELECT count(*) FROM mcp_pins WHERE offered IS NULL", 1).await;
+    rig.wait_for_count("SELECT count(*) FROM mcp_pins WHERE offered IS NULL", 1).await;
     // One that comes again, as after a crash, finds it done.
     let said = last_button(&rig);
     assert_eq!(rig.ask("1", &said).await, replies::mcp_texts_accepted("fake"));
-    rig.becomes(|rig| {
+    rig.wait_until(|rig| {
         let caller = Caller::Conversation(Finish::Answer);
         let tools = rig.parts.tools.offered(caller, Role::Owner);
         tools.iter().any(|tool| tool.description == new)
@@ -118,7 +118,7 @@ async fn a_later_change_is_not_accepted_with_an_earlier_one() {
 async fn the_owner_is_asked_again_after_a_day() {
     let mut rig = good().await;
     change(&mut rig, json!({"text": "first"})).await;
-    rig.change("UPDATE mcp_pins SET asked = asked - 86400000");
+    rig.execute("UPDATE mcp_pins SET asked = asked - 86400000");
     let question = change(&mut rig, json!({"text": "second"})).await;
     assert!(question.contains("second"), "{question}");
     rig.finish().await;
@@ -129,7 +129,7 @@ async fn accepted_texts_outlive_a_restart() {
     let mut rig = good().await;
     assert_eq!(described(&mut rig).await, OLD);
     start_again(&mut rig, "other").await;
-    assert!(rig.hear("1").await.contains("Says it again."));
+    assert!(rig.next_message("1").await.contains("Says it again."));
     assert_eq!(described(&mut rig).await, OLD);
     // The same is asked once, also after a restart.
     start_again(&mut rig, "other").await;
@@ -171,7 +171,7 @@ async fn nobody_but_the_owner_accepts() {
     change(&mut rig, json!({"text": "harmful"})).await;
     for said in ["/trust mcp:fake", "/trust #0123456789abcdef mcp:fake"] {
         rig.say_as(USER, "2", said);
-        assert_eq!(rig.hear("2").await, replies::OWNER_ONLY);
+        assert_eq!(rig.next_message("2").await, replies::OWNER_ONLY);
     }
     let told = rig.ask("1", "/trust #0123456789abcdef mcp:fake").await;
     assert_eq!(told, replies::mcp_texts_changed_since("fake"));
@@ -183,17 +183,17 @@ async fn nobody_but_the_owner_accepts() {
 #[tokio::test]
 async fn long_texts_are_shown_whole_in_a_file() {
     let mcp = BTreeMap::from([("fake".to_owned(), server(fake::program("good", &[])))]);
-    let parts = Parts { mcp, ..Parts::default() };
-    let mut rig = Rig::with(Double::taking_files(1 << 20), parts).await;
+    let parts = RigOptions { mcp, ..RigOptions::default() };
+    let mut rig = Rig::with(FakeChannel::taking_files(1 << 20), parts).await;
     let long = |sign: &str| format!("{} {}", sign.repeat(450), sign.repeat(450));
     change(&mut rig, json!({"text": long("a")})).await;
     assert_eq!(press(&mut rig).await, replies::mcp_texts_accepted("fake"));
-    rig.counts("SELECT count(*) FROM mcp_pins WHERE offered IS NULL", 1).await;
-    rig.change("UPDATE mcp_pins SET asked = NULL");
+    rig.wait_for_count("SELECT count(*) FROM mcp_pins WHERE offered IS NULL", 1).await;
+    rig.execute("UPDATE mcp_pins SET asked = NULL");
     rig.model
         .on("again", [calls(&[("mcp_fake_change", json!({"text": long("b")}))]), says("done")]);
     rig.say("1", "again");
-    let heard = rig.heard("1", 3).await;
+    let heard = rig.next_messages("1", 3).await;
     assert!(heard.iter().any(|text| text.contains("The file above has all of it.")), "{heard:?}");
     let got = rig.home.got();
     let file = got.borrow().iter().find_map(|got| got.file.clone()).expect("a file");

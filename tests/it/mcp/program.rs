@@ -12,8 +12,8 @@ use serde_json::json;
 use super::fake::{bare, program};
 use super::pins::{change, press};
 use super::{call, call_in, mcp_server, offered, rig, server, trouble};
-use crate::support::double::Double;
-use crate::support::rig::{Parts, Rig, USER};
+use crate::support::fake_channel::FakeChannel;
+use crate::support::rig::{Rig, RigOptions, USER};
 use crate::support::script::{calls, says};
 
 #[tokio::test]
@@ -26,7 +26,7 @@ async fn a_server_that_is_not_trusted_speaks_as_a_stranger() {
     assert!(question.contains("read untrusted content (from mcp_fake_echo)"), "{question}");
     assert!(rig.model.last().transcript().contains(&format!("result: {}", untrusted::FIRST_LINE)));
     rig.say("1", "/deny 1");
-    assert!(rig.heard("1", 3).await.contains(&"No.".to_owned()));
+    assert!(rig.next_messages("1", 3).await.contains(&"No.".to_owned()));
     rig.finish().await;
 }
 
@@ -60,10 +60,10 @@ async fn listed_reading_tools_run_unasked_and_their_results_stay_untrusted() {
             "{seen}"
         );
         rig.say("1", "/deny 1");
-        let asked = rig.heard("1", 3).await;
+        let asked = rig.next_messages("1", 3).await;
         assert!(asked.iter().any(|text| text.contains("write_file")), "{asked:?}");
         rig.say("1", "/deny 2");
-        assert!(rig.heard("1", 3).await.contains(&"No.".to_owned()));
+        assert!(rig.next_messages("1", 3).await.contains(&"No.".to_owned()));
         rig.finish().await;
     }
 }
@@ -95,8 +95,9 @@ async fn what_is_no_text_is_told_in_words() {
 #[tokio::test]
 async fn a_picture_is_kept_for_the_owner_and_can_come_with_the_answer() {
     let servers = [("fake".to_owned(), server(program("good", &[])))].into();
-    let double = Double::taking_files(1_000_000);
-    let mut rig = Rig::with(double, Parts { mcp: servers, ..Parts::default() }).await;
+    let fake_channel = FakeChannel::taking_files(1_000_000);
+    let mut rig =
+        Rig::with(fake_channel, RigOptions { mcp: servers, ..RigOptions::default() }).await;
     let shown = call(&mut rig, "mcp_fake_picture", json!({})).await;
     let path = shown.strip_prefix("[a picture, image/png, 3 kB: saved as ").unwrap();
     let (path, _) = path.split_once(']').unwrap();
@@ -105,7 +106,7 @@ async fn a_picture_is_kept_for_the_owner_and_can_come_with_the_answer() {
     rig.model.on("show me", [says(&format!("![it]({path})"))]);
     rig.say("1", "show me");
     let home = std::sync::Arc::clone(&rig.home);
-    let got = rig.heard_on(home, "1", 2).await.pop().unwrap();
+    let got = rig.next_messages_on(home, "1", 2).await.pop().unwrap();
     assert_eq!((&*got.text, got.file.unwrap().2.len()), ("it", 3_000));
     rig.finish().await;
 }
@@ -171,9 +172,9 @@ async fn servers_that_are_dead_mute_or_lying_harm_nobody() {
     let begun = Instant::now();
     assert_eq!(call(&mut rig, "mcp_good_echo", json!({ "text": "here" })).await, "here");
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
-    rig.becomes(|rig| trouble(rig, "dead").contains("cannot find the module")).await;
-    rig.becomes(|rig| trouble(rig, "liar").contains("cannot be spoken to")).await;
-    rig.becomes(|rig| trouble(rig, "gone").contains("/nowhere/to-be-found")).await;
+    rig.wait_until(|rig| trouble(rig, "dead").contains("cannot find the module")).await;
+    rig.wait_until(|rig| trouble(rig, "liar").contains("cannot be spoken to")).await;
+    rig.wait_until(|rig| trouble(rig, "gone").contains("/nowhere/to-be-found")).await;
     assert!(!mcp_server(&rig, "mute").up && !mcp_server(&rig, "listless").up);
     let missing = call(&mut rig, "mcp_dead_echo", json!({})).await;
     assert_eq!(missing, "There is no tool `mcp_dead_echo`.");
@@ -185,7 +186,7 @@ async fn a_server_that_never_stops_talking_is_disconnected() {
     let servers =
         [("good", server(program("good", &[]))), ("flood", server(program("flood", &[])))];
     let mut rig = rig(servers).await;
-    rig.becomes(|rig| !mcp_server(rig, "flood").up && !trouble(rig, "flood").is_empty()).await;
+    rig.wait_until(|rig| !mcp_server(rig, "flood").up && !trouble(rig, "flood").is_empty()).await;
     assert_eq!(call(&mut rig, "mcp_good_echo", json!({ "text": "here" })).await, "here");
     rig.finish().await;
 }
@@ -198,7 +199,7 @@ async fn a_call_that_hangs_is_given_up_and_delays_nobody_else() {
     rig.model.on("hang", [calls(&[("mcp_slow_hang", json!({}))]), says("it hung")]);
     rig.say("1", "hang");
     assert_eq!(call_in(&mut rig, "2", "mcp_good_echo", json!({ "text": "here" })).await, "here");
-    assert_eq!(rig.hear("1").await, "it hung");
+    assert_eq!(rig.next_message("1").await, "it hung");
     let asked = rig.model.asked();
     let told = asked.iter().any(|asked| asked.transcript().contains("did not answer within 1 s"));
     assert!(told, "{asked:?}");
@@ -213,7 +214,7 @@ async fn a_list_that_changes_is_heard_of() {
     // Nothing that a server adds is used before the owner has seen it.
     assert!(!offered(&mut rig).await.contains(&"mcp_fake_brand_new".to_owned()));
     assert_eq!(press(&mut rig).await, replies::mcp_texts_accepted("fake"));
-    rig.becomes(|rig| mcp_server(rig, "fake").tools == 11).await;
+    rig.wait_until(|rig| mcp_server(rig, "fake").tools == 11).await;
     assert!(offered(&mut rig).await.contains(&"mcp_fake_brand_new".to_owned()));
     rig.finish().await;
 }
@@ -242,7 +243,7 @@ async fn only_what_is_allowed_is_there_and_only_for_the_role() {
     let echo = calls(&[("mcp_few_echo", json!({ "text": "psst" }))]);
     rig.model.on("let me", [echo, says("no")]);
     rig.say_as(USER, "3", "let me");
-    assert_eq!(rig.hear("3").await, "no");
+    assert_eq!(rig.next_message("3").await, "no");
     let asked = rig.model.last();
     assert!(!asked.has_tool("mcp_few_echo"));
     assert!(asked.transcript().contains("Denied: `mcp_few_echo` needs the role admin"));

@@ -11,8 +11,8 @@ use peacrab::tools::mcp::{Config, Via};
 use serde_json::json;
 
 use super::{call, mcp_server};
-use crate::support::double::Double;
-use crate::support::rig::{Parts, Rig};
+use crate::support::fake_channel::FakeChannel;
+use crate::support::rig::{Rig, RigOptions};
 
 fn servers(file: &Path) -> BTreeMap<String, Config> {
     let home = tempfile::tempdir().unwrap();
@@ -38,9 +38,9 @@ async fn servers_that_others_wrote_lend_their_tools() {
     let Some(file) = environment.raw("PEACRAB_MCP_SERVERS") else { return };
     let mcp = servers(Path::new(file));
     let names: Vec<_> = mcp.keys().cloned().collect();
-    let mut rig = Rig::with(Double::new(), Parts { mcp, ..Parts::default() }).await;
+    let mut rig = Rig::with(FakeChannel::new(), RigOptions { mcp, ..RigOptions::default() }).await;
     for name in &names {
-        rig.becomes(|rig| mcp_server(rig, name).up).await;
+        rig.wait_until(|rig| mcp_server(rig, name).up).await;
         assert!(mcp_server(&rig, name).tools > 0);
     }
     let tried = [

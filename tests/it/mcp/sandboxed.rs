@@ -11,7 +11,7 @@ use serde_json::json;
 use super::fake::sandboxed;
 use super::{call, mcp_server, rig, server, trouble};
 use crate::sandbox::degrade::{NO_LANDLOCK, without};
-use crate::support::binary::{Scene, until};
+use crate::support::binary::{ProgramFixture, until};
 use crate::support::rig::Rig;
 
 const SECRET: &str = "the door code is 4711";
@@ -116,7 +116,7 @@ async fn a_server_that_ends_leaves_no_process() {
     assert!(runs(&first));
     let died = tried(&mut rig, "die", "").await;
     assert!(died.contains("broke off"), "{died}");
-    rig.becomes(|_| !runs(&first)).await;
+    rig.wait_until(|_| !runs(&first)).await;
     assert_eq!(tried(&mut rig, "spawn", &second).await, "spawned");
     rig.stop().await;
     assert!(!runs(&second));
@@ -127,10 +127,10 @@ async fn a_server_that_ends_leaves_no_process() {
 #[tokio::test]
 async fn a_server_ends_with_a_daemon_that_is_killed() {
     let mark = mark();
-    let scene = Scene::new(&format!(
+    let fixture = ProgramFixture::new(&format!(
         "[mcp.fake]\ncommand = \"sh\"\nargs = [\"-c\", \"setsid -f sleep {mark}; cat\"]\n"
     ));
-    let daemon = scene.daemon().await;
+    let daemon = fixture.daemon().await;
     until("the server's process", async || runs(&mark).then_some(())).await;
     daemon.kill().await;
     until("the end of the server's process", async || (!runs(&mark)).then_some(())).await;
@@ -139,15 +139,15 @@ async fn a_server_ends_with_a_daemon_that_is_killed() {
 #[tokio::test]
 async fn a_full_folder_and_a_missing_program_are_explained() {
     let mut rig = curious(|program| program.sandbox.bounds.disk = 1_000_000).await;
-    rig.becomes(|rig| mcp_server(rig, "fake").up).await;
+    rig.wait_until(|rig| mcp_server(rig, "fake").up).await;
     fs::write(rig.path().join("mcp/fake/large"), vec![b'x'; 1_000_001]).unwrap();
     rig.stop_and_start_again().await;
-    rig.becomes(|rig| trouble(rig, "fake").contains("holds more than 1 MB")).await;
+    rig.wait_until(|rig| trouble(rig, "fake").contains("holds more than 1 MB")).await;
     rig.finish().await;
 
     let missing = Program { command: "no-such-program".to_owned(), ..sandboxed("good") };
     let mut rig = rig_of(missing).await;
-    rig.becomes(|rig| {
+    rig.wait_until(|rig| {
         let trouble = trouble(rig, "fake");
         trouble.contains("no-such-program")
             && trouble.contains("`network = true` gives it the network")
@@ -165,7 +165,7 @@ async fn rig_of(program: Program) -> Rig {
 fn without_landlock_a_server_does_not_start_and_says_how_it_could() {
     without(NO_LANDLOCK, async || {
         let rig = curious(|_| {}).await;
-        rig.becomes(|rig| {
+        rig.wait_until(|rig| {
             let trouble = trouble(rig, "fake");
             trouble.contains("it cannot be sandboxed here") && trouble.contains("sandbox = \"off\"")
         })
@@ -220,6 +220,6 @@ async fn a_server_that_would_see_the_home_or_a_secret_is_not_started() {
 
     let why = Some("it is not started, because it could read Peacrab's home by /".to_owned());
     let rig = rig_of(Program { refused: why, ..sandboxed("good") }).await;
-    rig.becomes(|rig| trouble(rig, "fake").contains("it is not started")).await;
+    rig.wait_until(|rig| trouble(rig, "fake").contains("it is not started")).await;
     rig.finish().await;
 }

@@ -8,7 +8,7 @@ use peacrab::secret::Secret;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::support::double::Gives;
+use crate::support::fake_channel::FetchBehavior;
 use crate::support::model_api::{KEY, MODEL, ModelApi, Platform, Reply};
 use crate::support::script::{Reply as Says, calls, says};
 
@@ -45,13 +45,13 @@ async fn rig_before(api: &ModelApi, images: bool) -> Rig {
         tools: Tools::Native,
         structured: Default::default(),
         images,
-        patience: Default::default(),
+        timeouts: Default::default(),
         price: None,
     };
     let provider = Some(provider::connect("main", &config).unwrap());
-    let rig = Rig::of(Parts { provider, ..taking(LIMITS) }).await;
-    rig.home.has_file("jpeg", [Gives::Bytes(JPEG.to_vec())]);
-    rig.home.has_file("png", [Gives::Bytes(PNG.to_vec())]);
+    let rig = Rig::of(RigOptions { provider, ..taking(LIMITS) }).await;
+    rig.home.has_file("jpeg", [FetchBehavior::Bytes(JPEG.to_vec())]);
+    rig.home.has_file("png", [FetchBehavior::Bytes(PNG.to_vec())]);
     rig
 }
 
@@ -73,7 +73,7 @@ async fn models_that_see_are_shown_pictures_in_their_own_format() {
         let sticker =
             MediaRef { kind: MediaKind::Sticker, mime: Some("image/webp".into()), ..photo("png") };
         send(&rig, "1", "what is this?", [photo("jpeg"), sticker]);
-        assert_eq!(rig.hear("1").await, "seen");
+        assert_eq!(rig.next_message("1").await, "seen");
         let expected = [("image/jpeg", JPEG), ("image/png", PNG)].map(|(mime, bytes)| {
             let data = STANDARD.encode(bytes);
             match platform {
@@ -104,7 +104,7 @@ async fn models_that_do_not_see_are_told_in_words() {
         let mut rig = rig_before(&api, false).await;
         api.reply(answer(platform));
         send(&rig, "1", "what is this?", [photo("jpeg")]);
-        rig.hear("1").await;
+        rig.next_message("1").await;
         assert_eq!(shown(&api), Vec::<Value>::new());
         assert!(api.requests()[0].to_string().contains("[photo: downloads/"));
         rig.finish().await;
@@ -123,7 +123,7 @@ async fn a_request_that_is_refused_for_a_picture_is_made_without() {
     ));
     api.reply(answer(Platform::Anthropic));
     send(&rig, "1", "what is this?", [photo("jpeg")]);
-    assert_eq!(rig.hear("1").await, "seen");
+    assert_eq!(rig.next_message("1").await, "seen");
     assert_eq!(shown(&api), Vec::<Value>::new());
     rig.finish().await;
     api.finish();
@@ -138,10 +138,10 @@ fn images(rig: &Rig) -> Vec<String> {
 #[tokio::test]
 async fn shows_the_pictures_of_the_three_newest_steps_that_have_any() {
     let mut rig = rig().await;
-    rig.home.has_file("a", [Gives::Bytes(JPEG.to_vec())]);
+    rig.home.has_file("a", [FetchBehavior::Bytes(JPEG.to_vec())]);
     for n in 1..=4 {
         send(&rig, "1", &format!("see {n}"), [photo("a")]);
-        rig.hear("1").await;
+        rig.next_message("1").await;
         rig.ask("1", "and in words").await;
     }
     let shown = images(&rig);
@@ -154,13 +154,13 @@ async fn shows_the_pictures_of_the_three_newest_steps_that_have_any() {
 #[tokio::test]
 async fn shows_the_pictures_of_an_answer_to_a_question() {
     let mut rig = rig().await;
-    rig.home.has_file("a", [Gives::Bytes(JPEG.to_vec())]);
+    rig.home.has_file("a", [FetchBehavior::Bytes(JPEG.to_vec())]);
     let asks = || calls(&[("ask_question", json!({"question": "Which crab?"}))]);
     rig.model.on("name", [asks()]);
     rig.model.on("came with the answer", [says("A pea crab.")]);
     assert_eq!(rig.ask("1", "name the crab").await, "Which crab?");
     send(&rig, "1", "this one", [photo("a")]);
-    assert_eq!(rig.hear("1").await, "A pea crab.");
+    assert_eq!(rig.next_message("1").await, "A pea crab.");
     let expected: Vec<_> = inbox(&rig).iter().map(|path| format!("{path} image/jpeg")).collect();
     assert_eq!((images(&rig), expected.len()), (expected.clone(), 1));
     assert!(
@@ -176,15 +176,15 @@ async fn shows_the_pictures_of_an_answer_to_a_question() {
 #[tokio::test]
 async fn shows_only_what_is_a_picture_and_still_there() {
     let mut rig = rig().await;
-    rig.home.has_file("jpeg", [Gives::Bytes(JPEG.to_vec())]);
-    rig.home.has_file("fake", [Gives::Bytes(b"<html>".to_vec())]);
+    rig.home.has_file("jpeg", [FetchBehavior::Bytes(JPEG.to_vec())]);
+    rig.home.has_file("fake", [FetchBehavior::Bytes(b"<html>".to_vec())]);
     let fake = MediaRef { mime: Some("image/jpeg".to_owned()), ..photo("fake") };
     let gone: Says = says("one");
     rig.model.on("see", [gone]);
     let document = file(MediaKind::Document, "jpeg", Some("scan.jpg"));
     let five = (0..4).map(|_| photo("jpeg"));
     send(&rig, "1", "see", [fake, document].into_iter().chain(five));
-    rig.hear("1").await;
+    rig.next_message("1").await;
     let shown = images(&rig);
     let expected = &inbox(&rig)[1..5];
     assert_eq!(shown.len(), 4);
@@ -201,10 +201,10 @@ async fn shows_only_what_is_a_picture_and_still_there() {
 #[tokio::test]
 async fn shows_no_more_than_a_small_board_can_hold_the_newest_first() {
     let mut rig = rig().await;
-    rig.home.has_file("a", [Gives::Bytes(JPEG.to_vec())]);
+    rig.home.has_file("a", [FetchBehavior::Bytes(JPEG.to_vec())]);
     for n in 1..=3 {
         send(&rig, "1", &format!("see {n}"), [photo("a")]);
-        rig.hear("1").await;
+        rig.next_message("1").await;
     }
     let files = inbox(&rig);
     let mut large = JPEG.to_vec();

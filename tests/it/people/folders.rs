@@ -33,20 +33,20 @@ async fn write(rig: &mut Rig, who: &str, chat: &str, text: &str) {
     let file = serde_json::json!({"path": "list.md", "content": text});
     rig.model.on("write it", [calls(&[("write_file", file)]), says("Written.")]);
     rig.say_as(who, chat, "write it");
-    assert_eq!(rig.hear(chat).await, "Written.");
+    assert_eq!(rig.next_message(chat).await, "Written.");
 }
 
 /// The other account becomes the person who writes in chat 2.
-async fn link(rig: &mut Rig, work: &Arc<crate::support::double::Double>) {
+async fn link(rig: &mut Rig, work: &Arc<crate::support::fake_channel::FakeChannel>) {
     say_at_work(work, OTHER_USER, "9", "/link");
-    let code = code_in(&rig.heard_on(Arc::clone(work), "9", 1).await.remove(0).text);
+    let code = code_in(&rig.next_messages_on(Arc::clone(work), "9", 1).await.remove(0).text);
     rig.say_as(USER, "2", &format!("/link {code}"));
-    rig.heard("2", 2).await;
+    rig.next_messages("2", 2).await;
     rig.say_as(USER, "2", &format!("/link yes {code}"));
-    rig.hear("2").await;
-    rig.heard_on(Arc::clone(work), "9", 1).await;
-    rig.hear("1").await;
-    rig.counts("SELECT count(*) FROM folder_orders", 0).await;
+    rig.next_message("2").await;
+    rig.next_messages_on(Arc::clone(work), "9", 1).await;
+    rig.next_message("1").await;
+    rig.wait_for_count("SELECT count(*) FROM folder_orders", 0).await;
 }
 
 #[tokio::test]
@@ -54,7 +54,7 @@ async fn linked_accounts_share_the_folder_of_their_person() {
     let (mut rig, work) = with_work().await;
     write(&mut rig, USER, "2", "Ann's").await;
     say_at_work(&work, OTHER_USER, "9", "hello");
-    rig.heard_on(Arc::clone(&work), "9", 1).await;
+    rig.next_messages_on(Arc::clone(&work), "9", 1).await;
     let (stays, goes) = (number(&rig, USER), number(&rig, OTHER_USER));
     put(&rig, &format!("{goes}/downloads/photo.txt"), "a photo");
     assert_eq!(read(&rig, &format!("{stays}/workspace/list.md")).unwrap(), "Ann's");
@@ -66,14 +66,14 @@ async fn linked_accounts_share_the_folder_of_their_person() {
     let list = [("read_file", serde_json::json!({"path": "list.md"}))];
     rig.model.on("read it", [calls(&list), says("done")]);
     say_at_work(&work, OTHER_USER, "9", "read it");
-    rig.heard_on(Arc::clone(&work), "9", 1).await;
+    rig.next_messages_on(Arc::clone(&work), "9", 1).await;
     assert!(rig.model.last().messages.last().unwrap().contains("Ann's"));
     // An account of its own has a folder of its own.
     say_at_work(&work, OTHER_USER, "9", "/unlink");
-    rig.heard_on(Arc::clone(&work), "9", 1).await;
+    rig.next_messages_on(Arc::clone(&work), "9", 1).await;
     rig.model.on("read it", [calls(&list), says("done")]);
     say_at_work(&work, OTHER_USER, "9", "read it");
-    rig.heard_on(Arc::clone(&work), "9", 1).await;
+    rig.next_messages_on(Arc::clone(&work), "9", 1).await;
     assert!(!rig.model.last().messages.last().unwrap().contains("Ann's"));
     rig.finish().await;
 }
@@ -82,9 +82,9 @@ async fn linked_accounts_share_the_folder_of_their_person() {
 async fn a_person_without_files_gets_the_folder_of_the_linked_account_as_it_is() {
     let (mut rig, work) = with_work().await;
     rig.say_as(USER, "2", "hello");
-    rig.hear("2").await;
+    rig.next_message("2").await;
     say_at_work(&work, OTHER_USER, "9", "hello");
-    rig.heard_on(Arc::clone(&work), "9", 1).await;
+    rig.next_messages_on(Arc::clone(&work), "9", 1).await;
     let (stays, goes) = (number(&rig, USER), number(&rig, OTHER_USER));
     put(&rig, &format!("{goes}/workspace/list.md"), "mine");
     link(&mut rig, &work).await;
@@ -97,10 +97,10 @@ async fn records_of_files_follow_linked_accounts() {
     let (mut rig, work) = with_work().await;
     write(&mut rig, USER, "2", "Ann's").await;
     say_at_work(&work, OTHER_USER, "9", "hello");
-    rig.heard_on(Arc::clone(&work), "9", 1).await;
+    rig.next_messages_on(Arc::clone(&work), "9", 1).await;
     let (stays, goes) = (number(&rig, USER), number(&rig, OTHER_USER));
     put(&rig, &format!("{goes}/downloads/2026-11/1-0-lease.pdf"), "%PDF");
-    rig.change(&format!(
+    rig.execute(&format!(
         "INSERT INTO attachments (row, channel, chat, sender, forwarded, folder, path, size, hash, text, at)
          VALUES (1, 'work', '9', '{OTHER_USER}', 0, 'people/{goes}/downloads',
          'people/{goes}/downloads/2026-11/1-0-lease.pdf', 4, '', '800 crowns', {})",
@@ -108,12 +108,12 @@ async fn records_of_files_follow_linked_accounts() {
     ));
     link(&mut rig, &work).await;
     let path = format!("people/{stays}/downloads/from-{goes}/downloads/2026-11/1-0-lease.pdf");
-    let records = rig.look("SELECT folder || ' ' || path FROM attachments");
+    let records = rig.query("SELECT folder || ' ' || path FROM attachments");
     assert_eq!(records, [format!("people/{stays}/downloads {path}")]);
     let search = [("memory_search", serde_json::json!({"query": "crowns", "scope": "untrusted"}))];
     rig.model.on("look for it", [calls(&search), says("done")]);
     rig.say_as(USER, "2", "look for it");
-    rig.hear("2").await;
+    rig.next_message("2").await;
     assert!(rig.model.last().messages.last().unwrap().contains("800 crowns"));
     rig.finish().await;
 }
@@ -123,7 +123,7 @@ async fn files_of_a_removed_person_are_put_away_or_deleted_and_never_somebody_el
     let mut rig = Rig::of(open_to_all()).await;
     rig.ask("1", "hello").await;
     rig.say_as(STRANGER, "66", "hello");
-    rig.hear("66").await;
+    rig.next_message("66").await;
     let them = number(&rig, STRANGER);
     rig.ask("1", &format!("/people user {them}")).await;
     write(&mut rig, STRANGER, "66", "secret").await;
@@ -131,12 +131,12 @@ async fn files_of_a_removed_person_are_put_away_or_deleted_and_never_somebody_el
     assert_eq!(read(&rig, &file).unwrap(), "secret");
     let removed = rig.ask("1", &format!("/people remove {them}")).await;
     assert_eq!(removed, replies::person_is_removed("Person 66", &them));
-    rig.counts("SELECT count(*) FROM folder_orders", 0).await;
+    rig.wait_for_count("SELECT count(*) FROM folder_orders", 0).await;
     assert_eq!(read(&rig, &file), None);
     assert_eq!(read(&rig, &format!("archive/{file}")).unwrap(), "secret");
     // Whoever returns is somebody else, and nobody reaches the archive.
     rig.say_as(STRANGER, "66", "hello");
-    rig.hear("66").await;
+    rig.next_message("66").await;
     let anew = number(&rig, STRANGER);
     assert_ne!(anew, them);
     rig.ask("1", &format!("/people user {anew}")).await;
@@ -147,7 +147,7 @@ async fn files_of_a_removed_person_are_put_away_or_deleted_and_never_somebody_el
             let read = [("read_file", serde_json::json!({"path": path}))];
             rig.model.on("read it", [calls(&read), says("done")]);
             rig.say_as(who, chat, "read it");
-            rig.hear(chat).await;
+            rig.next_message(chat).await;
             assert!(!rig.model.last().messages.last().unwrap().contains("secret"), "{who} {path}");
         }
     }
@@ -155,15 +155,15 @@ async fn files_of_a_removed_person_are_put_away_or_deleted_and_never_somebody_el
         rig.ask("1", &format!("/people purge {them}")).await,
         replies::files_are_purged(&them)
     );
-    rig.counts("SELECT count(*) FROM folder_orders", 0).await;
+    rig.wait_for_count("SELECT count(*) FROM folder_orders", 0).await;
     assert!(!rig.path().join("people/archive").join(&them).exists());
     // Nor does the index of the memory keep the text.
     let kept = "SELECT count(*) FROM recall_entries WHERE kind = 'file' AND text LIKE '%secret%'";
-    rig.counts(kept, 0).await;
+    rig.wait_for_count(kept, 0).await;
     write(&mut rig, STRANGER, "66", "again").await;
     let purged = rig.ask("1", &format!("/people remove {anew} purge")).await;
     assert_eq!(purged, replies::person_is_purged("Person 66"));
-    rig.counts("SELECT count(*) FROM folder_orders", 0).await;
+    rig.wait_for_count("SELECT count(*) FROM folder_orders", 0).await;
     assert!(!rig.path().join("people").join(&anew).exists());
     rig.finish().await;
 }
@@ -179,13 +179,13 @@ async fn what_a_crash_has_left_to_do_is_done_after_the_start() {
     put(&rig, "p74/workspace/d.md", "d");
     // Something lies where a folder is to go: the others are not stopped by it.
     put(&rig, "archive/p74/workspace/e.md", "e");
-    rig.change(
+    rig.execute(
         "INSERT INTO folder_orders (person, act, joins) VALUES
          (74, 'archive', NULL), (70, 'archive', NULL), (71, 'join', NULL), (72, 'purge', NULL),
          (73, 'join', 70)",
     );
     rig.start().await;
-    rig.counts("SELECT count(*) FROM folder_orders", 1).await;
+    rig.wait_for_count("SELECT count(*) FROM folder_orders", 1).await;
     assert_eq!(read(&rig, "archive/p70/workspace/a.md").unwrap(), "a");
     let joined = rig.path().join("downloads/from-p71/workspace/b.md");
     assert_eq!(fs::read_to_string(joined).unwrap(), "b");
@@ -200,7 +200,7 @@ async fn folders_of_a_former_version_get_the_names_of_their_persons() {
     let mut rig = Rig::of(open_to_all()).await;
     rig.ask("1", "hello").await;
     rig.say_as(STRANGER, "66", "hello");
-    rig.hear("66").await;
+    rig.next_message("66").await;
     rig.stop().await;
     let former = |sender: &str| {
         let owner = FolderOwner::Account("home".into(), sender.into());

@@ -20,8 +20,8 @@ use serde_json::json;
 
 use super::number;
 use crate::support::documents::{docx, pdf};
-use crate::support::double::{Double, Gives};
-use crate::support::rig::{OTHER_USER, OWNER, Parts, Rig, STRANGER, USER};
+use crate::support::fake_channel::{FakeChannel, FetchBehavior};
+use crate::support::rig::{OTHER_USER, OWNER, Rig, RigOptions, STRANGER, USER};
 use crate::support::script::{Reply, calls, says};
 
 /// A person, with the private chat in which they say and store things, and another one in which a call of theirs waits.
@@ -122,7 +122,7 @@ fn waits(text: &str) -> [Reply; 2] {
 /// A document that a person sends.
 fn document(rig: &Rig, teller: &Teller, name: &str, bytes: Vec<u8>) -> MediaRef {
     let handle = format!("{}-{name}", teller.role);
-    rig.home.has_file(&handle, [Gives::Bytes(bytes)]);
+    rig.home.has_file(&handle, [FetchBehavior::Bytes(bytes)]);
     let (kind, name) = (MediaKind::Document, Some(name.to_owned()));
     MediaRef { kind, name, mime: None, size: None, handle, fetched: None, quoted: false }
 }
@@ -150,13 +150,13 @@ async fn tell_everything(rig: &mut Rig, teller: &Teller) {
     let is_guest = teller.role == "guest";
     if !is_guest {
         rig.say_as(id, chat, &secret(teller, "former"));
-        rig.hear(chat).await;
+        rig.next_message(chat).await;
         rig.say_as(id, chat, "/new");
-        rig.hear(chat).await;
+        rig.next_message(chat).await;
     }
     rig.model.on(&secret(teller, "said"), [says(&secret(teller, "answer"))]);
     rig.say_as(id, chat, &secret(teller, "said"));
-    rig.hear(chat).await;
+    rig.next_message(chat).await;
     if is_guest {
         return;
     }
@@ -173,7 +173,7 @@ async fn tell_everything(rig: &mut Rig, teller: &Teller) {
     ];
     rig.model.on("keep it", [calls(&kept), says("Kept.")]);
     rig.say_as(id, chat, "keep it");
-    assert!(rig.heard(chat, 2).await.contains(&"Kept.".to_owned()), "{}", teller.role);
+    assert!(rig.next_messages(chat, 2).await.contains(&"Kept.".to_owned()), "{}", teller.role);
     let own = folder_of(rig, teller);
     fs::write(own.join("USER.md"), secret(teller, "about")).unwrap();
     let downloads = own.parent().unwrap().join("downloads");
@@ -191,7 +191,7 @@ async fn tell_everything(rig: &mut Rig, teller: &Teller) {
     rig.model.on("some files", [says("Thanks.")]);
     // Names of files are untrusted: the conversation in which all else is told stays clean.
     rig.say_changed(id, teller.waits_in, "some files", |message| message.body.media = media);
-    assert_eq!(rig.hear(teller.waits_in).await, "Thanks.", "{}", teller.role);
+    assert_eq!(rig.next_message(teller.waits_in).await, "Thanks.", "{}", teller.role);
     for (command, begins) in [
         (format!("/jobs add every 2h | {}", secret(teller, "job")), "Created"),
         (format!("/jobs message 3h | {}", secret(teller, "reminder")), "Created"),
@@ -199,18 +199,18 @@ async fn tell_everything(rig: &mut Rig, teller: &Teller) {
         (format!("/btw {}", secret(teller, "aside")), "re: "),
     ] {
         rig.say_as(id, chat, &command);
-        let answer = rig.hear(chat).await;
+        let answer = rig.next_message(chat).await;
         assert!(answer.starts_with(begins), "{command}: {answer}");
     }
     rig.model.on("the page", waits(&secret(teller, "waiting")));
     rig.say_as(id, teller.waits_in, "read the page");
-    let question = rig.hear(teller.waits_in).await;
+    let question = rig.next_message(teller.waits_in).await;
     assert!(question.contains(&secret(teller, "waiting")), "{}: {question}", teller.role);
 }
 
 /// The numbers of all calls of others.
 pub(super) fn calls_of_others(rig: &Rig, id: &str) -> Vec<String> {
-    rig.look(&format!(
+    rig.query(&format!(
         "SELECT CAST(c.id AS TEXT) FROM calls c JOIN turns t ON t.id = c.turn
          WHERE json_extract(t.sender, '$.id') <> '{id}'"
     ))
@@ -218,7 +218,7 @@ pub(super) fn calls_of_others(rig: &Rig, id: &str) -> Vec<String> {
 
 /// The numbers of all that others are asked.
 fn asked_of_others(rig: &Rig, id: &str) -> Vec<String> {
-    rig.look(&format!(
+    rig.query(&format!(
         "SELECT CAST(a.id AS TEXT) FROM asks a JOIN turns t ON t.id = a.turn
          WHERE json_extract(t.sender, '$.id') <> '{id}'"
     ))
@@ -231,7 +231,7 @@ async fn see_everything(rig: &mut Rig, id: &str, chat: &str, folders: &[String])
     let undoes: Vec<_> = others.iter().map(undo).collect();
     rig.model.on("undo it all", [calls(&undoes), says("Undone?")]);
     rig.say_as(id, chat, "undo it all");
-    let mut seen = rig.hear(chat).await;
+    let mut seen = rig.next_message(chat).await;
     seen.push_str(&rig.model.last().whole());
     let mut looks = vec![
         ("list_files", json!({"depth": 8})),
@@ -268,7 +268,7 @@ async fn see_everything(rig: &mut Rig, id: &str, chat: &str, folders: &[String])
     looks.extend(STORES.iter().map(search));
     rig.model.on("look around", [calls(&looks), says("Seen.")]);
     rig.say_as(id, chat, "look around");
-    rig.hear(chat).await;
+    rig.next_message(chat).await;
     seen.push_str(&rig.model.last().whole());
     let of_calls = others.iter().flat_map(|it| [format!("/why {it}"), format!("/undo {it}")]);
     let asked = asked_of_others(rig, id);
@@ -276,7 +276,7 @@ async fn see_everything(rig: &mut Rig, id: &str, chat: &str, folders: &[String])
     let numbered: Vec<_> = of_calls.chain(of_asks).collect();
     for command in COMMANDS.iter().copied().chain(numbered.iter().map(String::as_str)) {
         rig.say_as(id, chat, command);
-        seen.push_str(&rig.hear(chat).await);
+        seen.push_str(&rig.next_message(chat).await);
         seen.push('\n');
     }
     seen
@@ -307,10 +307,10 @@ async fn household(gateway: Option<Config>) -> Rig {
     };
     let documents = Some(DocumentReader::new(env!("CARGO_BIN_EXE_peacrab")));
     let intake = Intake { documents, ..Intake::default() };
-    let mut parts = Parts { access, gateway, intake, ..Parts::default() };
+    let mut parts = RigOptions { access, gateway, intake, ..RigOptions::default() };
     // Prompts are whole then, also those of guests.
     parts.agent.budgets.guest = Default::default();
-    Rig::with(Double::with(true, 1_000_000), parts).await
+    Rig::with(FakeChannel::with(true, 1_000_000), parts).await
 }
 
 /// One which has told everything.
@@ -326,7 +326,7 @@ async fn told() -> Rig {
 async fn stop_waiting(rig: &mut Rig) {
     for teller in TELLERS.iter().filter(|teller| teller.role != "guest") {
         rig.say_as(teller.id, teller.waits_in, "/stop");
-        rig.heard(teller.waits_in, 2).await;
+        rig.next_messages(teller.waits_in, 2).await;
     }
 }
 
@@ -414,26 +414,26 @@ async fn a_role_or_an_account_that_changes_takes_no_memory_along() {
     let kept = |text: &str| calls(&[("remember", json!({"text": text}))]);
     rig.model.on("keep it", [kept("the user's apricots"), says("Kept.")]);
     rig.say_as(USER, "2", "keep it");
-    rig.hear("2").await;
+    rig.next_message("2").await;
     rig.say_as(USER, "2", "/new");
-    rig.hear("2").await;
+    rig.next_message("2").await;
     rig.say_as(USER, "2", "what do you know?");
-    rig.hear("2").await;
+    rig.next_message("2").await;
     assert!(rig.model.last().whole().contains("the user's apricots"));
     // Changes are told beside the next message, as to the owner.
     let file = rig.path().join(rig.files_of(USER).root().unwrap()).join("memory/MEMORY.md");
     fs::write(&file, "- the user's cherries\n").unwrap();
     rig.say_as(USER, "2", "and now?");
-    rig.hear("2").await;
+    rig.next_message("2").await;
     let told = rig.model.last().transcript();
     assert!(told.contains("- added: the user's cherries"), "{told}");
     // Whoever is removed and comes back finds nothing of it, in the prompt of the same chat.
     let them = number(&rig, USER);
-    rig.change(&format!("DELETE FROM accounts WHERE person = {}", &them[1..]));
+    rig.execute(&format!("DELETE FROM accounts WHERE person = {}", &them[1..]));
     rig.say_as(USER, "2", "/new");
-    rig.hear("2").await;
+    rig.next_message("2").await;
     rig.say_as(USER, "2", "what do you know?");
-    rig.hear("2").await;
+    rig.next_message("2").await;
     let whole = rig.model.last().whole();
     assert!(!whole.contains("apricots") && !whole.contains("cherries"), "{whole}");
     rig.finish().await;

@@ -11,9 +11,9 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
 use serde_json::json;
 
-use crate::support::double::Double;
 use crate::support::effort;
-use crate::support::rig::{OWNER, Parts, Rig};
+use crate::support::fake_channel::FakeChannel;
+use crate::support::rig::{OWNER, Rig, RigOptions};
 use crate::support::script::{Reply, calls, says};
 
 /// Stories that are told for each change; `PROPTEST_CASES` sets another number.
@@ -141,7 +141,7 @@ async fn tell(steps: &[Step]) -> Result<(), String> {
 
 struct World {
     rig: Rig,
-    work: Arc<Double>,
+    work: Arc<FakeChannel>,
     /// By number, the accounts whose persons may see a mark.
     marks: Vec<BTreeSet<usize>>,
     /// Number of prompts, and of each channel's messages, that were read.
@@ -157,14 +157,14 @@ impl World {
             allow: vec!["*".to_owned()],
             ..Access::default()
         };
-        let work = Arc::new(Double::with(true, 1_000_000));
+        let work = Arc::new(FakeChannel::with(true, 1_000_000));
         let channels = vec![("work", Arc::clone(&work))];
-        let mut parts = Parts { access, channels, ..Parts::default() };
+        let mut parts = RigOptions { access, channels, ..RigOptions::default() };
         // Prompts of guests are whole then.
         parts.agent.budgets.guest = Default::default();
         // Nobody is asked anything, whatever was read.
         parts.agent.asking.untrusted = OnUntrusted::Allow;
-        let rig = Rig::with(Double::with(true, 1_000_000), parts).await;
+        let rig = Rig::with(FakeChannel::with(true, 1_000_000), parts).await;
         Self { rig, work, marks: Vec::new(), prompts: 0, read: [0, 0], looks: 0 }
     }
 
@@ -193,16 +193,17 @@ impl World {
 
     async fn settle(&mut self) {
         let work = Arc::clone(&self.work);
-        self.rig.becomes(|_| work.unaccepted() == 0).await;
+        self.rig.wait_until(|_| work.unaccepted() == 0).await;
         self.rig.settled().await;
-        self.rig.counts("SELECT count(*) FROM folder_orders", 0).await;
+        self.rig.wait_for_count("SELECT count(*) FROM folder_orders", 0).await;
     }
 
     /// Searches the new messages of all chats.
     fn search_messages(&mut self) -> Result<(), String> {
-        for (at, double) in [Arc::clone(&self.rig.home), Arc::clone(&self.work)].iter().enumerate()
+        for (at, fake_channel) in
+            [Arc::clone(&self.rig.home), Arc::clone(&self.work)].iter().enumerate()
         {
-            let got = double.got();
+            let got = fake_channel.got();
             let got = got.borrow();
             for message in &got[self.read[at]..] {
                 let reader = ACCOUNTS.iter().position(|account| account.chat == message.chat);
@@ -232,7 +233,7 @@ impl World {
                 "SELECT 'p' || person FROM accounts WHERE channel = '{}' AND sender = '{}'",
                 account.channel, account.id
             );
-            Some((at, self.rig.look(&sql).pop()?))
+            Some((at, self.rig.query(&sql).pop()?))
         };
         ACCOUNTS.iter().enumerate().filter_map(person).collect()
     }
@@ -334,7 +335,7 @@ impl World {
     async fn link(&mut self, one: usize, other: usize) -> Result<(), String> {
         self.say(one, false, "/link").await?;
         let codes = "SELECT code FROM links WHERE other_sender IS NULL ORDER BY made DESC LIMIT 1";
-        let Some(code) = self.rig.look(codes).pop() else { return Ok(()) };
+        let Some(code) = self.rig.query(codes).pop() else { return Ok(()) };
         self.say(other, false, &format!("/link {code}")).await?;
         // Only the account with the higher role can confirm it.
         for who in [one, other] {

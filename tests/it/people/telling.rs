@@ -14,25 +14,25 @@ use peacrab::types::session::{Session, Step, Turn, TurnId};
 use peacrab::types::source::{Author, Source, SourcedText};
 use serde_json::json;
 
-use crate::support::rig::{OTHER_USER, OWNER, Parts as RigParts, Rig, USER};
+use crate::support::rig::{OTHER_USER, OWNER, Rig, RigOptions, USER};
 use crate::support::script::{Reply, calls, says};
 
 /// An owner, an admin and a user, each in a private chat of their own: 1, 9 and 2.
-fn household() -> RigParts {
+fn household() -> RigOptions {
     let access = Access {
         owners: vec![OWNER.to_owned()],
         admins: vec![OTHER_USER.to_owned()],
         allow: vec![USER.to_owned()],
         ..Access::default()
     };
-    RigParts { access, ..RigParts::default() }
+    RigOptions { access, ..RigOptions::default() }
 }
 
 async fn rig() -> Rig {
     let mut rig = Rig::of(household()).await;
     for (who, chat) in [(OWNER, "1"), (OTHER_USER, "9"), (USER, "2")] {
         rig.say_as(who, chat, "hello");
-        rig.hear(chat).await;
+        rig.next_message(chat).await;
     }
     rig
 }
@@ -43,7 +43,7 @@ fn tells(to: &str, text: &str) -> Reply {
 
 async fn command(rig: &mut Rig, who: &str, chat: &str, text: &str) -> String {
     rig.say_as(who, chat, text);
-    rig.hear(chat).await
+    rig.next_message(chat).await
 }
 
 /// Presses a button of the last question.
@@ -68,7 +68,7 @@ async fn telling_somebody_else_what_was_said_in_private_needs_the_persons_own_ye
             assert!(rig.unread("2").is_empty());
             // Nobody else sees it or decides it: no owner, and no admin.
             let (other, their_chat) = if who == OWNER { (OTHER_USER, "9") } else { (OWNER, "1") };
-            let id = rig.look("SELECT CAST(id AS TEXT) FROM asks WHERE state = 'open'").remove(0);
+            let id = rig.query("SELECT CAST(id AS TEXT) FROM asks WHERE state = 'open'").remove(0);
             for text in ["/approve".to_owned(), format!("/approve {id}"), format!("/deny {id}")] {
                 let told = command(&mut rig, other, their_chat, &text).await;
                 let expected = match &*text {
@@ -80,10 +80,10 @@ async fn telling_somebody_else_what_was_said_in_private_needs_the_persons_own_ye
             let listed = command(&mut rig, who, chat, "/approve").await;
             assert!(listed.contains("There will be a trip."), "{listed}");
             press(&rig, who, chat, usize::from(!is_yes));
-            let heard = rig.heard(chat, 3).await;
+            let heard = rig.next_messages(chat, 3).await;
             assert!(heard.contains(&"Fine.".to_owned()), "{heard:?}");
             if is_yes {
-                assert_eq!(rig.hear("2").await, "There will be a trip.");
+                assert_eq!(rig.next_message("2").await, "There will be a trip.");
             }
             rig.settled().await;
             assert!(rig.unread("2").is_empty());
@@ -99,13 +99,13 @@ async fn a_yes_to_tell_outlives_a_restart_and_no_answer_is_a_no() {
     rig.ask("1", "my trip").await;
     rig.stop_and_start_again().await;
     press(&rig, OWNER, "1", 0);
-    assert!(rig.heard("1", 3).await.contains(&"Told.".to_owned()));
-    assert_eq!(rig.hear("2").await, "A trip!");
+    assert!(rig.next_messages("1", 3).await.contains(&"Told.".to_owned()));
+    assert_eq!(rig.next_message("2").await, "A trip!");
     rig.model.on("my plan", [tells("home:2", "A plan!"), says("I did not.")]);
     rig.ask("1", "my plan").await;
-    rig.change("UPDATE asks SET expires = 0 WHERE state = 'open'");
+    rig.execute("UPDATE asks SET expires = 0 WHERE state = 'open'");
     rig.stop_and_start_again().await;
-    assert!(rig.heard("1", 2).await.contains(&"I did not.".to_owned()));
+    assert!(rig.next_messages("1", 2).await.contains(&"I did not.".to_owned()));
     assert!(rig.unread("2").is_empty());
     rig.finish().await;
 }
@@ -115,7 +115,7 @@ async fn who_has_asked_for_a_message_word_by_word_is_not_asked_again() {
     let mut rig = rig().await;
     rig.model.on("Dinner", [tells("home:2", "Dinner is at seven."), says("Told.")]);
     assert_eq!(rig.ask("1", "tell home:2: Dinner is at\nseven. Thanks!").await, "Told.");
-    assert_eq!(rig.hear("2").await, "Dinner is at seven.");
+    assert_eq!(rig.next_message("2").await, "Dinner is at seven.");
     // Other words, other people and files are not what they asked for.
     let others = [
         json!({"to": "home:2", "text": "Dinner is at seven, and there is cake."}),
@@ -128,12 +128,12 @@ async fn who_has_asked_for_a_message_word_by_word_is_not_asked_again() {
         let question = rig.ask("1", "tell home:2: Dinner is at seven.").await;
         assert!(question.starts_with("May I tell "), "{question}");
         press(&rig, OWNER, "1", 1);
-        rig.heard("1", 3).await;
+        rig.next_messages("1", 3).await;
     }
     // What was said in a group was said to others.
     rig.model.on("picnic", [tells("home:2", "There is a picnic."), says("Told.")]);
     assert_eq!(rig.ask("-1", "tell them of the picnic").await, "Told.");
-    assert_eq!(rig.hear("2").await, "There is a picnic.");
+    assert_eq!(rig.next_message("2").await, "There is a picnic.");
     rig.finish().await;
 }
 
@@ -143,7 +143,7 @@ async fn a_person_tells_themselves_what_they_like() {
     rig.ask("5", "hello from my other chat").await;
     rig.model.on("my trip", [tells("home:5", "Your trip is on Monday."), says("Sent.")]);
     assert_eq!(rig.ask("1", "remind me there of my trip").await, "Sent.");
-    assert_eq!(rig.hear("5").await, "Your trip is on Monday.");
+    assert_eq!(rig.next_message("5").await, "Your trip is on Monday.");
     // A user has nothing sent elsewhere, and nobody is asked.
     rig.model.on("my secret", [tells("home:9", "A secret!"), says("I may not.")]);
     assert_eq!(command(&mut rig, USER, "2", "my secret").await, "I may not.");
@@ -152,7 +152,7 @@ async fn a_person_tells_themselves_what_they_like() {
 }
 
 /// A user's turn has read a page, which asks for a change of their files.
-async fn with_page(parts: RigParts) -> Rig {
+async fn with_page(parts: RigOptions) -> Rig {
     let mut rig = Rig::of(parts).await;
     rig.ask("1", "hello").await;
     assert_eq!(command(&mut rig, USER, "2", "hello").await, "re: hello");
@@ -186,7 +186,7 @@ async fn each_person_decides_about_their_own_files() {
     }
     assert_eq!(plan(&rig), None);
     rig.say_as(USER, "2", "/approve 1");
-    assert!(rig.heard("2", 3).await.contains(&"Written.".to_owned()));
+    assert!(rig.next_messages("2", 3).await.contains(&"Written.".to_owned()));
     assert_eq!(plan(&rig).as_deref(), Some("private plan"));
     // What the config has approved stays the owner's, and so do permanent permissions.
     assert_eq!(
@@ -207,13 +207,13 @@ async fn what_the_config_has_approved_is_the_owners_to_allow_also_after_a_page()
         let mut rig = with_page(parts).await;
         let told = command(&mut rig, USER, "2", "what does the page say?").await;
         assert_eq!(told, replies::ASKED_ELSEWHERE);
-        let question = rig.hear("1").await;
+        let question = rig.next_message("1").await;
         assert!(question.contains("Person 8") && !question.contains("always"), "{question}");
         let refused = command(&mut rig, USER, "2", "/approve 1").await;
         assert_eq!(refused, replies::NOT_YOURS_TO_APPROVE);
         press(&rig, OWNER, "1", 0);
-        rig.heard("1", 2).await;
-        assert_eq!(rig.hear("2").await, "Written.");
+        rig.next_messages("1", 2).await;
+        assert_eq!(rig.next_message("2").await, "Written.");
         assert_eq!(plan(&rig).as_deref(), Some("private plan"));
         rig.finish().await;
     }

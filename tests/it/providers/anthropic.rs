@@ -5,7 +5,7 @@ use peacrab::types::session::Thinking;
 
 use super::*;
 use crate::support::model_api::sse;
-use crate::support::somebody::said;
+use crate::support::tool_context::said;
 
 fn start(index: u64, block: &Value) -> Value {
     json!({"type": "content_block_start", "index": index, "content_block": block})

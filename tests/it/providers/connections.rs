@@ -70,7 +70,7 @@ async fn those_of_a_peak_are_closed_after_a_while() {
         tools: Tools::Native,
         structured: Default::default(),
         images: true,
-        patience: Default::default(),
+        timeouts: Default::default(),
         price: None,
     };
     let provider = connected(&config, "main", LIMITS);

@@ -6,7 +6,7 @@ use url::Url;
 
 use super::*;
 use crate::support::model_api::MODEL;
-use crate::support::somebody::said;
+use crate::support::tool_context::said;
 
 /// What a request holds that asks for this effort after these turns.
 async fn sent(platform: Platform, config: Config, turns: &[Turn], effort: Effort) -> Value {
@@ -45,7 +45,7 @@ fn of(platform: Platform, model: &str, tokens_max: u32) -> Config {
         tools: Tools::Native,
         structured: Default::default(),
         images: false,
-        patience: Default::default(),
+        timeouts: Default::default(),
         price: None,
     }
 }
@@ -106,8 +106,8 @@ async fn asks_imitators_for_an_effort_only_when_told_to() {
 #[test]
 fn knows_how_each_model_is_asked() {
     for (model, expected) in [
-        ("claude-3-5-haiku-20241022", Asked::Thoughtless),
-        ("claude-3-haiku-20240307", Asked::Thoughtless),
+        ("claude-3-5-haiku-20241022", Asked::NoThinking),
+        ("claude-3-haiku-20240307", Asked::NoThinking),
         ("claude-3-7-sonnet-latest", Asked::Budget),
         ("claude-opus-4-20250514", Asked::Budget),
         ("anthropic.claude-sonnet-4-5-20250929-v1:0", Asked::Budget),
@@ -115,7 +115,7 @@ fn knows_how_each_model_is_asked() {
         ("claude-opus-4.7", Asked::Adaptive),
         ("claude-opus-5", Asked::Adaptive),
         ("claude-mythos-preview", Asked::Adaptive),
-        ("glm-4.6", Asked::Foreign),
+        ("glm-4.6", Asked::OtherVendor),
     ] {
         assert_eq!(kind(model), expected, "{model}");
     }

@@ -184,7 +184,7 @@ fn refuses_a_config_that_cannot_work() {
         tools: Tools::Native,
         structured: Default::default(),
         images: false,
-        patience: Default::default(),
+        timeouts: Default::default(),
         price: None,
     };
     let refusal = |config: Config| match OpenAi::new("main", &config, LIMITS) {

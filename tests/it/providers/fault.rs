@@ -28,7 +28,7 @@ fn reads_every_form_of_retry_after() {
 
 fn sorted(status: u16, body: &str) -> String {
     let secret = Secret::new("sk-very-secret");
-    match ApiFault::of_response(status, None, body).sort(Some(&secret)) {
+    match ApiFault::of_response(status, None, body).classify(Some(&secret)) {
         ProviderError::Busy { reason, .. } => format!("busy: {reason}"),
         ProviderError::Broken(reason) => format!("broken: {reason}"),
         ProviderError::Stalled(reason) => format!("stalled: {reason}"),

@@ -6,7 +6,7 @@ use peacrab::types::session::Thinking;
 
 use super::*;
 use crate::support::model_api::sse;
-use crate::support::somebody::said;
+use crate::support::tool_context::said;
 
 pub(super) fn chunk(delta: &Value) -> Value {
     json!({"choices": [{"index": 0, "delta": delta}]})
@@ -325,7 +325,7 @@ fn says_to_mistral_only_what_it_takes() {
         tools: Tools::Native,
         structured: Default::default(),
         images: false,
-        patience: Default::default(),
+        timeouts: Default::default(),
         price: None,
     };
     let mistral = OpenAi::new("main", &config, HttpTimeouts::default()).unwrap();

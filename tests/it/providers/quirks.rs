@@ -5,7 +5,7 @@ use peacrab::provider::{StopReason, Usage};
 use super::openai::{calls, chunk, completion_of, finish};
 use super::*;
 use crate::support::model_api::sse;
-use crate::support::somebody::said;
+use crate::support::tool_context::said;
 
 fn fragment(id: &str, name: &str, arguments: &Value) -> Value {
     chunk(&json!({"tool_calls": [{"id": id, "function": {"name": name, "arguments": arguments}}]}))

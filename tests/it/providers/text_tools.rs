@@ -5,8 +5,8 @@ use peacrab::provider::{self, MALFORMED_CALL, StopReason};
 use peacrab::types::session::Thinking;
 
 use super::*;
-use crate::support::rig::{Parts, Rig};
-use crate::support::somebody::said;
+use crate::support::rig::{Rig, RigOptions};
+use crate::support::tool_context::said;
 
 const LOOK: &str =
     r#"<tool>{"server_name":"peacrab","tool_name":"look","arguments":{"path": "a"}}</tool>"#;
@@ -229,7 +229,7 @@ async fn leads_a_turn_from_a_wrong_call_to_an_answer() {
         let api = ModelApi::start(platform).await;
         let config = Config { tools: Tools::Text, ..config(&api) };
         let provider = Some(provider::connect("main", &config).unwrap());
-        let mut rig = Rig::of(Parts { provider, ..Parts::default() }).await;
+        let mut rig = Rig::of(RigOptions { provider, ..RigOptions::default() }).await;
         let write = r#"<tool>{"server_name":"peacrab","tool_name":"write_file","arguments":{"path":"a.md","content":"crab"}}</tool>"#;
         let wrong = write.replace("}}", "}");
         for text in [format!("I write.\n{wrong}"), write.to_owned(), "It is written.".to_owned()] {

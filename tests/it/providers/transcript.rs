@@ -11,7 +11,7 @@ use proptest::test_runner::TestRunner;
 
 use super::*;
 
-use crate::support::somebody::said;
+use crate::support::tool_context::said;
 
 const BOTH: [Platform; 2] = [Platform::OpenAi, Platform::Anthropic];
 

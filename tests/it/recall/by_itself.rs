@@ -5,7 +5,7 @@ use std::fs;
 use peacrab::config::AgentConfig;
 use peacrab::memory;
 
-use crate::support::rig::{OWNER, Parts, Rig, USER};
+use crate::support::rig::{OWNER, Rig, RigOptions, USER};
 
 const ADA: &str = "My daughter Ada turns seven on Friday";
 const WHEN: &str = "When is Ada's birthday?";
@@ -13,7 +13,7 @@ const HEADING: &str = "From before, found by words of this message:";
 
 async fn told(rig: &mut Rig, who: &str, chat: &str, text: &str) -> String {
     rig.say_as(who, chat, text);
-    rig.hear(chat).await;
+    rig.next_message(chat).await;
     rig.model.last().messages.pop().unwrap()
 }
 
@@ -58,7 +58,7 @@ async fn what_stands_in_the_conversation_does_not_come_back_until_compaction_lea
     rig.ask("1", ADA).await;
     assert!(!told(&mut rig, OWNER, "1", WHEN).await.contains(HEADING));
     rig.stop().await;
-    rig.change(
+    rig.execute(
         "UPDATE sessions SET summary = 'They talked.', summary_sources = '[]',
          begins = (SELECT max(id) FROM turns)",
     );
@@ -75,7 +75,7 @@ async fn untrusted_words_do_not_come_back_by_themselves() {
     rig.ask("1", "a page").await;
     rig.ask("1", "Ada is called Adele on that page").await;
     rig.ask("1", "/new").await;
-    rig.change("UPDATE turns SET read_others = 1 WHERE id = 1");
+    rig.execute("UPDATE turns SET read_others = 1 WHERE id = 1");
     let shown = told(&mut rig, OWNER, "1", WHEN).await;
     assert!(!shown.contains("Adele") && !shown.contains("passwords"), "{shown}");
     // With something trusted beside them, their number is told.
@@ -89,8 +89,8 @@ async fn untrusted_words_do_not_come_back_by_themselves() {
 #[tokio::test]
 async fn it_can_be_switched_off_and_is_bounded() {
     let memory = memory::Config { recall: false, ..AgentConfig::default().memory };
-    let agent = AgentConfig { memory, ..Parts::default().agent };
-    let mut rig = Rig::of(Parts { agent, ..Parts::default() }).await;
+    let agent = AgentConfig { memory, ..RigOptions::default().agent };
+    let mut rig = Rig::of(RigOptions { agent, ..RigOptions::default() }).await;
     for chat in 10..30 {
         let many = format!("Ada {} number {chat}", "word ".repeat(250));
         rig.ask(&chat.to_string(), &many).await;

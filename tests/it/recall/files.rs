@@ -30,7 +30,7 @@ async fn files_changed_by_hand_are_found_as_they_are_now() {
     fs::remove_file(&list).unwrap();
     assert!(found(&mut rig, OWNER, "1", "lilac").await.contains(NOTHING));
     let left = "SELECT 'left' FROM recall_index WHERE recall_index MATCH 'text : lilac'";
-    assert_eq!(rig.look(left), Vec::<String>::new());
+    assert_eq!(rig.query(left), Vec::<String>::new());
     // Nobody else finds them.
     assert!(found(&mut rig, USER, "2", "gate green memory").await.contains(NOTHING));
     assert!(found(&mut rig, OWNER, "-3", "gate green memory").await.contains(NOTHING));

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use chrono::Utc;
 use peacrab::memory::recall::common::CommonTerms;
-use peacrab::memory::recall::query::{RecallQuery, search, search_knowing};
-use peacrab::memory::recall::words::{indexed, passages, snippet, telling_terms, terms};
+use peacrab::memory::recall::query::{RecallQuery, search, search_with_cache};
+use peacrab::memory::recall::words::{indexed, passages, significant_terms, snippet, terms};
 use peacrab::memory::recall::{PASSAGE_CHARS_MAX, RecallKey, RecallKind, RecallText, put, remove};
 use peacrab::store::{Store, StoreOptions};
 use proptest::prelude::*;
@@ -130,12 +130,12 @@ fn whole_questions_in_scripts_without_spaces_find_their_answers() {
         ("ฉันต้องไปหาหมอฟันวันไหน", 4),
         ("ร้านขนมปังเปิดไหม", 5),
     ] {
-        let hits = search(&store, &query(telling_terms(asked))).unwrap();
+        let hits = search(&store, &query(significant_terms(asked))).unwrap();
         assert_eq!(hits.first().map(|hit| hit.text.as_str()), Some(texts[at]), "{asked}");
     }
     // What everybody says all the time is not looked up.
-    assert_eq!(telling_terms("你好，谢谢！"), []);
-    assert_eq!(telling_terms(&"生日快乐万事如意".repeat(20)).len(), 8);
+    assert_eq!(significant_terms("你好，谢谢！"), []);
+    assert_eq!(significant_terms(&"生日快乐万事如意".repeat(20)).len(), 8);
     assert_eq!(terms(&"one two three four five six seven eight ".repeat(3)).len(), 8);
 }
 
@@ -158,7 +158,8 @@ fn the_best_passage_comes_first() {
 
 #[test]
 fn common_words_tell_nothing() {
-    let words = |text| telling_terms(text).into_iter().map(|term| term.word).collect::<Vec<_>>();
+    let words =
+        |text| significant_terms(text).into_iter().map(|term| term.word).collect::<Vec<_>>();
     assert_eq!(words("When is Ada's birthday?"), ["ada", "birthday"]);
     assert_eq!(words("Wann ist der Geburtstag?"), ["geburtstag"]);
     assert_eq!(words("what is it, and why?"), Vec::<String>::new());
@@ -207,7 +208,7 @@ fn a_message_of_common_words_reminds_of_nothing() {
     }
     transaction.commit().unwrap();
     let reminds = |text| {
-        let query = RecallQuery { needs_rare: true, ..query(telling_terms(text)) };
+        let query = RecallQuery { needs_rare: true, ..query(significant_terms(text)) };
         search(&store, &query).unwrap()
     };
     assert_eq!(reminds("Which horses have common words?"), []);
@@ -238,8 +239,8 @@ fn a_common_word_is_counted_once_until_the_index_has_grown() {
             false
         };
         store.progress_handler(1, Some(count)).unwrap();
-        let query = RecallQuery { needs_rare: true, ..query(telling_terms(asked)) };
-        let hits = search_knowing(store, &query, &common).unwrap();
+        let query = RecallQuery { needs_rare: true, ..query(significant_terms(asked)) };
+        let hits = search_with_cache(store, &query, &common).unwrap();
         store.progress_handler(0, None::<fn() -> bool>).unwrap();
         let without = search(store, &query).unwrap();
         assert_eq!(
@@ -262,12 +263,12 @@ async fn turns_from_before_the_index_are_found_after_an_upgrade() {
     let mut rig = Rig::new().await;
     rig.ask("1", "my bicycle is blue").await;
     rig.stop().await;
-    rig.change(
+    rig.execute(
         "DELETE FROM recall_entries; INSERT INTO recall_index (recall_index) VALUES ('delete-all');
          UPDATE recall_backfill SET below = (SELECT max(id) + 1 FROM turns)",
     );
     rig.start().await;
-    rig.counts("SELECT below FROM recall_backfill", 1).await;
+    rig.wait_for_count("SELECT below FROM recall_backfill", 1).await;
     assert!(found(&mut rig, OWNER, "1", "bicycle").await.contains("blue"));
     rig.finish().await;
 }
@@ -278,13 +279,13 @@ async fn forgotten_turns_leave_no_words_in_the_index() {
     rig.ask("1", "my bicycle is blue").await;
     rig.ask("1", "/new").await;
     let words = "SELECT count(*) FROM recall_index WHERE recall_index MATCH 'text : bicycle'";
-    rig.counts(words, 1).await;
+    rig.wait_for_count(words, 1).await;
     rig.stop().await;
-    rig.change(
+    rig.execute(
         "UPDATE sessions SET closed = 1 WHERE closed IS NOT NULL; UPDATE turns SET ended = 1",
     );
     rig.start().await;
-    rig.counts(words, 0).await;
+    rig.wait_for_count(words, 0).await;
     assert!(found(&mut rig, OWNER, "1", "bicycle").await.contains(NOTHING));
     rig.finish().await;
 }

@@ -19,7 +19,7 @@ use peacrab::types::source::Source;
 use peacrab::workspace::Folder;
 use serde_json::{Value, json};
 
-use crate::support::rig::{Parts, Rig};
+use crate::support::rig::{Rig, RigOptions};
 
 /// A call that tries an act, and a word of it that who is asked must be shown.
 #[derive(Clone, Debug)]
@@ -160,7 +160,7 @@ pub(super) fn fill(rig: &Rig) {
 }
 
 /// A rig with all tools; what those of others say is `text`.
-pub(super) fn parts(text: &str) -> Parts {
+pub(super) fn parts(text: &str) -> RigOptions {
     // Jobs have commands where there is a shell.
     let shell = Fake {
         name: "exec",
@@ -172,7 +172,7 @@ pub(super) fn parts(text: &str) -> Parts {
 }
 
 /// The same with more tools.
-pub(super) fn parts_with(text: &str, more: Vec<Arc<dyn AnyTool>>) -> Parts {
+pub(super) fn parts_with(text: &str, more: Vec<Arc<dyn AnyTool>>) -> RigOptions {
     let fake = |name, reach, source| {
         let text = text.to_owned();
         Arc::new(Fake { name, reach, source, text }) as Arc<dyn AnyTool>
@@ -193,11 +193,12 @@ pub(super) fn parts_with(text: &str, more: Vec<Arc<dyn AnyTool>>) -> Parts {
         fake("web_search", Some(Reach::Here), Source::Search { engine: "crabs".to_owned() }),
         fake("mcp_crabs", Some(Reach::Here), server),
     ];
-    let agent = AgentConfig { steps_max: 60, subagent_steps_max: 60, ..Parts::default().agent };
-    Parts {
+    let agent =
+        AgentConfig { steps_max: 60, subagent_steps_max: 60, ..RigOptions::default().agent };
+    RigOptions {
         agent,
         tools: ToolSet::standard_with(tools.into_iter().chain(more).collect()),
-        ..Parts::default()
+        ..RigOptions::default()
     }
 }
 

@@ -68,11 +68,11 @@ pub(super) async fn notice_facts(rig: &mut Rig, text: &str) {
     let fact = json!({"kind": "wish", "text": format!("Bauer wants {text}")});
     rig.model.on(ASKED_OF_OTHERS, [says(&json!({"new": [fact], "name": text}).to_string())]);
     read_page(rig, None, "It is about crabs.");
-    rig.hear("1").await;
+    rig.next_message("1").await;
     for more in ["one", "two", "three", "four", "five"] {
         rig.ask("1", more).await;
     }
-    rig.counts("SELECT count(*) FROM facts", 1).await;
+    rig.wait_for_count("SELECT count(*) FROM facts", 1).await;
     rig.settled().await;
     rig.parts.extracts = false;
     rig.stop_and_start_again().await;

@@ -8,8 +8,8 @@ use peacrab::types::message::{MediaKind, MediaRef, Quote};
 use serde_json::{Value, json};
 
 use super::acts::parts_with;
-use crate::support::double::Gives;
-use crate::support::rig::{OWNER, Parts, Rig};
+use crate::support::fake_channel::FetchBehavior;
+use crate::support::rig::{OWNER, Rig, RigOptions};
 use crate::support::script::{calls, says};
 
 pub(super) const READY: &str = "Ready.";
@@ -141,19 +141,19 @@ fn with_others() -> Vec<Task> {
 }
 
 /// The parts of a home with a shell, where everybody else writes of crabs.
-pub(super) fn parts() -> Parts {
+pub(super) fn parts() -> RigOptions {
     let config = crate::shell::config();
     let standing = shell::check_sandbox(&config);
     let parts = parts_with("Crabs walk sideways.", shell::tools(&config, &standing));
-    Parts { commands: shell::commands(&config, &standing), ..parts }
+    RigOptions { commands: shell::commands(&config, &standing), ..parts }
 }
 
 async fn rig() -> Rig {
     let rig = Rig::of(parts()).await;
     fs::write(rig.workspace().join("list.md"), "# List\nmilk\n").unwrap();
     fs::write(rig.path().join("downloads/saved.md"), "Crabs.").unwrap();
-    rig.home.has_file("pdf", [Gives::Bytes(b"x".to_vec())]);
-    rig.home.has_file("jpeg", [Gives::Bytes(b"\xff\xd8\xff\xe0 crab".to_vec())]);
+    rig.home.has_file("pdf", [FetchBehavior::Bytes(b"x".to_vec())]);
+    rig.home.has_file("jpeg", [FetchBehavior::Bytes(b"\xff\xd8\xff\xe0 crab".to_vec())]);
     rig
 }
 
@@ -190,10 +190,10 @@ pub(super) async fn questions_of(rig: &mut Rig, asker: Asker, task: &Task) -> Ve
     begin(rig, asker, task);
     let mut questions = Vec::new();
     loop {
-        let text = rig.hear(chat).await;
+        let text = rig.next_message(chat).await;
         if text == READY {
             rig.settled().await;
-            rig.heard(chat, rig.unread(chat).len()).await;
+            rig.next_messages(chat, rig.unread(chat).len()).await;
             return questions;
         }
         if is_question(&text) {
@@ -227,6 +227,6 @@ async fn forty_ordinary_tasks_ask_at_most_twice() {
     }
     assert_eq!(asked, ["keep the recipe of http://crabs.example/1"]);
     let failed = "SELECT tool || ' ' || output FROM calls WHERE state <> 'done'";
-    assert_eq!(rig.look(failed), Vec::<String>::new());
+    assert_eq!(rig.query(failed), Vec::<String>::new());
     rig.finish().await;
 }

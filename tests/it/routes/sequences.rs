@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use super::acts::parts_with;
 use super::read_all;
 use crate::support::effort;
-use crate::support::rig::{OTHER_USER, OWNER, Parts, Rig, USER};
+use crate::support::rig::{OTHER_USER, OWNER, Rig, RigOptions, USER};
 use crate::support::script::{Asked, calls, says};
 
 /// Sequences that each property is tried with for each change.
@@ -198,12 +198,13 @@ impl Story {
         };
         let config = shell::Config { role: Role::User, ..crate::shell::config() };
         let tools = shell::tools(&config, &shell::check_sandbox(&config));
-        let mut rig = Rig::of(Parts { access, ..parts_with("Crabs walk sideways.", tools) }).await;
+        let mut rig =
+            Rig::of(RigOptions { access, ..parts_with("Crabs walk sideways.", tools) }).await;
         super::acts::fill(&rig);
         fs::write(rig.path().join("shared/all.txt"), "for all").unwrap();
         for (id, chat) in PERSONS {
             rig.say_as(id, chat, "hello");
-            rig.hear(chat).await;
+            rig.next_message(chat).await;
         }
         let program = program(&rig);
         for who in 0..PERSONS.len() {
@@ -311,7 +312,7 @@ impl Story {
             };
             let is_done = |rig: &Rig| rig.unread(chat).iter().any(|text| text == READY);
             let waits = |rig: &Rig| PERSONS.iter().any(|it| !open(rig, it.1, &answered).is_empty());
-            self.rig.becomes(|rig| is_done(rig) || waits(rig)).await;
+            self.rig.wait_until(|rig| is_done(rig) || waits(rig)).await;
             for (id, at) in PERSONS {
                 for says in open(&self.rig, at, &answered) {
                     self.rig.say_as(id, at, &says);
@@ -335,7 +336,7 @@ impl Story {
             Begins::Clean => "/clean",
         };
         self.rig.say_as(id, chat, command);
-        self.rig.hear(chat).await;
+        self.rig.next_message(chat).await;
         (self.is_tainted[step.who], self.is_known[step.who]) = (false, true);
     }
 
@@ -377,7 +378,7 @@ impl Story {
         check(!has_acted || !needs_yes || was_asked && step.says_yes, "it had both unasked")?;
         self.check_secrets(step, asked, was_asked && step.says_yes, &check).await?;
         let unread = self.rig.unread(chat).len();
-        self.rig.heard(chat, unread).await;
+        self.rig.next_messages(chat, unread).await;
         Ok(())
     }
 
@@ -415,7 +416,7 @@ impl Story {
         check(!prompts.contains("stolen"), "a program has shown a secret")?;
         for (other, (_, chat)) in PERSONS.into_iter().enumerate().filter(|it| it.0 != step.who) {
             let unread = self.rig.unread(chat).len();
-            let heard = self.rig.heard(chat, unread).await.join("\n");
+            let heard = self.rig.next_messages(chat, unread).await.join("\n");
             self.is_known[other] &= unread == 0;
             let was_sent = heard.contains(&secret(step.who));
             let asks_owner = other == 0 && step.is_beyond_role();

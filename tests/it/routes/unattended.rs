@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::acts::{Attempt, attempts, fill, parts};
 use super::ways::Way;
 use super::{evil_jobs, orders, snapshot, states};
-use crate::support::rig::{Parts, Rig, USER};
+use crate::support::rig::{Rig, RigOptions, USER};
 use crate::support::script::{Order, Reply, calls, says};
 
 /// Calls of a turn that its report shows.
@@ -113,7 +113,7 @@ impl Run {
     /// Begins it, and waits until it has ended and all is delivered.
     async fn carry_out(self, rig: &mut Rig, route: Route, text: &str) {
         let over = "SELECT count(*) FROM tasks WHERE kind <> 'subagent' AND state <> 'running'";
-        let earlier = rig.look(&over.replace("count(*)", "CAST(count(*) AS TEXT)"));
+        let earlier = rig.query(&over.replace("count(*)", "CAST(count(*) AS TEXT)"));
         let earlier: i64 = earlier[0].parse().unwrap();
         match self {
             Self::Job | Self::JobHere => rig.say("1", "/jobs run 1"),
@@ -122,7 +122,7 @@ impl Run {
             Self::Webhook => webhooks::call(rig, route, text).await,
         }
         let _ = (route, text);
-        rig.counts(over, earlier + 1).await;
+        rig.wait_for_count(over, earlier + 1).await;
         rig.settled().await;
     }
 }
@@ -165,7 +165,7 @@ mod webhooks {
         };
         let url = format!("{}/hooks/hook", url(rig).await);
         // The same call counts once.
-        let key = rig.look("SELECT CAST(count(*) AS TEXT) FROM webhook_calls").remove(0);
+        let key = rig.query("SELECT CAST(count(*) AS TEXT) FROM webhook_calls").remove(0);
         let call = client().post(url).bearer_auth(TOKEN).header("Idempotency-Key", key);
         assert!(call.body(body.to_string()).send().await.unwrap().status().is_success());
     }
@@ -219,18 +219,18 @@ async fn rig(text: &str) -> Rig {
 
 /// The heartbeat tells what it has to tell at this address.
 async fn rig_with(text: &str, asking: ApprovalSettings, to: Option<Address>) -> Rig {
-    let Parts { mut agent, tools, .. } = parts(text);
+    let RigOptions { mut agent, tools, .. } = parts(text);
     agent.asking = asking;
     agent.heartbeat.every = None;
     agent.heartbeat.to = to;
     agent.heartbeat.steps_max = STEPS_MAX;
     agent.heartbeat.tokens_max = u64::MAX / 2;
-    Rig::of(Parts {
+    Rig::of(RigOptions {
         agent,
         tools,
         #[cfg(feature = "gateway")]
         gateway: Some(webhooks::gateway()),
-        ..Parts::default()
+        ..RigOptions::default()
     })
     .await
 }
@@ -315,7 +315,7 @@ async fn the_heartbeat_of_a_group_does_nothing_of_the_plan_of_somebody_with_fewe
     let plan = one("plan", json!({"items": [{"text": text, "state": "todo"}]}));
     rig.model.on("make a plan", [plan, says("Made.")]);
     rig.say_as(USER, "-1", "make a plan");
-    rig.hear("-1").await;
+    rig.next_message("-1").await;
     let before = snapshot(&rig);
     rig.model.obeys(&all);
     Run::Heartbeat.carry_out(&mut rig, Route::Plan, &text).await;
@@ -352,7 +352,7 @@ async fn no_job_gives_the_approval_that_the_config_requires() {
     rig.model.on("make", [one("schedule", job), says("Made.")]);
     rig.ask("1", "make it").await;
     rig.say("1", "/approve 1");
-    while rig.hear("1").await != "Made." {}
+    while rig.next_message("1").await != "Made." {}
     let states = run_after_reading(&mut rig, &[("outside", json!({"text": "news"}))]).await;
     assert_eq!(states, ["failed"]);
     rig.stop().await;
@@ -361,11 +361,11 @@ async fn no_job_gives_the_approval_that_the_config_requires() {
 /// Runs the job, whose model reads what others wrote and then makes these calls; returns what became of each.
 async fn run_after_reading(rig: &mut Rig, tried: &[(&str, Value)]) -> Vec<String> {
     let first: i64 =
-        rig.look("SELECT CAST(coalesce(max(id), 0) AS TEXT) FROM calls")[0].parse().unwrap();
+        rig.query("SELECT CAST(coalesce(max(id), 0) AS TEXT) FROM calls")[0].parse().unwrap();
     let reads = one("read_file", json!({"path": "downloads/page.txt"}));
     rig.model.on("post the news", [reads, calls(tried), says("Posted.")]);
     Run::Job.carry_out(rig, Route::Told, "").await;
-    let mut states = rig.look(&format!("SELECT state FROM calls WHERE id > {first} ORDER BY id"));
+    let mut states = rig.query(&format!("SELECT state FROM calls WHERE id > {first} ORDER BY id"));
     assert_eq!(states.remove(0), "done");
     states
 }
@@ -382,7 +382,7 @@ async fn a_job_does_what_it_names_unasked_and_nothing_else() {
     let question = rig.ask("1", "make it").await;
     assert!(question.contains("Approve?") && question.contains("crabs.example"), "{question}");
     rig.say("1", "/approve 1");
-    while rig.hear("1").await != "Made." {}
+    while rig.next_message("1").await != "Made." {}
     let listed = rig.ask("1", "/jobs").await;
     assert!(listed.contains("without approval: outside, crabs.example"), "{listed}");
     let tried = [
@@ -405,7 +405,7 @@ async fn a_job_does_what_it_names_unasked_and_nothing_else() {
         rig.model.on("change", [one("schedule", change), says("Changed.")]);
         // What the job told stands in the conversation as a reference, and nobody is asked.
         rig.say("1", "change it");
-        while rig.hear("1").await != "Changed." {}
+        while rig.next_message("1").await != "Changed." {}
         let states = run_after_reading(&mut rig, &tried[..2]).await;
         assert_eq!(states, [named, named]);
     }
@@ -433,9 +433,9 @@ async fn what_a_job_cannot_name_is_explained() {
         assert_eq!(told == "Tried.", words.is_some(), "{more}: {told}");
         if words.is_none() {
             rig.say("1", "/approve 1");
-            while rig.hear("1").await != "Tried." {}
+            while rig.next_message("1").await != "Tried." {}
         }
-        let outcome = rig.look("SELECT output FROM calls ORDER BY id DESC LIMIT 1").remove(0);
+        let outcome = rig.query("SELECT output FROM calls ORDER BY id DESC LIMIT 1").remove(0);
         if let Some(words) = words {
             assert!(outcome.contains(words), "{more}: {outcome}");
         }

@@ -6,7 +6,7 @@ use peacrab::types::message::{Cause, DeliveryId, MediaKind, MediaRef, Press, Quo
 use serde_json::{Value, json};
 
 use super::entrances;
-use crate::support::double::Gives;
+use crate::support::fake_channel::FetchBehavior;
 use crate::support::rig::{OWNER, Rig, USER};
 use crate::support::script::{Order, Reply, calls, says};
 
@@ -175,19 +175,19 @@ impl Way {
         match self {
             Self::GroupSummary => {
                 rig.say_as(USER, "-1", text);
-                rig.hear("-1").await;
+                rig.next_message("-1").await;
                 for said in ["the key is under the mat", "and it rains"] {
                     rig.say_as(OWNER, "-1", said);
-                    rig.hear("-1").await;
+                    rig.next_message("-1").await;
                 }
                 rig.model.obeys(orders);
                 rig.say_as(OWNER, "-1", "/compact");
-                let done = rig.hear("-1").await;
+                let done = rig.next_message("-1").await;
                 assert!(done.starts_with("I compacted"), "{done}");
             }
             Self::LowerPerson => {
                 rig.say_as(USER, "-1", text);
-                rig.hear("-1").await;
+                rig.next_message("-1").await;
             }
             Self::LowerReminder | Self::LowerJobHere | Self::LowerJob | Self::LowerActions => {
                 self.prepare_lower_job(rig, text).await;
@@ -196,15 +196,15 @@ impl Way {
                 let proposal = one("propose", json!({"title": text, "body": "It is good."}));
                 rig.model.on("a plan", [proposal, says("Have a look.")]);
                 rig.say_as(USER, "-1", "make a plan");
-                rig.heard("-1", 2).await;
+                rig.next_messages("-1", 2).await;
                 rig.say_as(OWNER, "-1", "/new");
-                rig.hear("-1").await;
+                rig.next_message("-1").await;
             }
             Self::PersonName => {
                 rig.say_changed(USER, "-1", "hello", |message| {
                     message.cause = Cause::Person(Sender::person(USER, text));
                 });
-                rig.hear("-1").await;
+                rig.next_message("-1").await;
             }
             other => unreachable!("{other:?} is in no group"),
         }
@@ -230,18 +230,18 @@ impl Way {
                 rig.say_as(USER, "-1", "/jobs add every 2h | look at it");
             }
         }
-        rig.hear("-1").await;
+        rig.next_message("-1").await;
         if self != Self::LowerActions {
             rig.say_as(OWNER, "-1", "/new");
-            rig.hear("-1").await;
+            rig.next_message("-1").await;
         }
         rig.say_as(USER, "-1", "/jobs run 1");
-        rig.heard("-1", 2).await;
+        rig.next_messages("-1", 2).await;
         rig.say_as(USER, "-1", "/jobs rm 1");
-        rig.hear("-1").await;
+        rig.next_message("-1").await;
         if self == Self::LowerActions {
             rig.say_as(OWNER, "-1", "/new");
-            rig.hear("-1").await;
+            rig.next_message("-1").await;
         }
     }
 
@@ -273,19 +273,19 @@ impl Way {
             | Self::SessionName => self.prepare_entrance(rig, text).await,
             Self::QuotedBot => {
                 read_page(rig, None, &evil);
-                assert_eq!(rig.hear("1").await, evil);
+                assert_eq!(rig.next_message("1").await, evil);
                 rig.ask("1", "/new").await;
             }
             Self::Button => {
                 let proposal = one("propose", json!({"title": text, "body": "It is good."}));
                 read_page(rig, Some(proposal), "Have a look.");
-                rig.heard("1", 2).await;
+                rig.next_messages("1", 2).await;
                 rig.ask("1", "/new").await;
             }
             Self::MessageButton => {
                 let question = one("message", json!({"text": text, "choices": ["Yes", "No"]}));
                 read_page(rig, Some(question), "Have a look.");
-                rig.heard("1", 2).await;
+                rig.next_messages("1", 2).await;
                 rig.ask("1", "/new").await;
             }
             Self::GroupSummary
@@ -303,7 +303,7 @@ impl Way {
             }
             Self::PastTalk | Self::Aside | Self::OpenedAside => {
                 read_page(rig, None, "It is about crabs.");
-                rig.hear("1").await;
+                rig.next_message("1").await;
                 rig.model.on("zebras", [says(&evil)]);
                 let aside = if self == Self::PastTalk { "" } else { "/btw " };
                 rig.ask("1", &format!("{aside}what of zebras?")).await;
@@ -318,13 +318,13 @@ impl Way {
             }
             Self::QuotedCommand => {
                 read_page(rig, None, "It is about crabs.");
-                rig.hear("1").await;
+                rig.next_message("1").await;
                 let told = rig.ask("1", "/actions").await;
                 assert!(told.contains("read_file"), "{told}");
                 rig.ask("1", "/new").await;
             }
-            Self::Picture => rig.home.has_file("jpeg", [Gives::Bytes(JPEG.to_vec())]),
-            Self::AttachmentName => rig.home.has_file("pdf", [Gives::Bytes(b"x".to_vec())]),
+            Self::Picture => rig.home.has_file("jpeg", [FetchBehavior::Bytes(JPEG.to_vec())]),
+            Self::AttachmentName => rig.home.has_file("pdf", [FetchBehavior::Bytes(b"x".to_vec())]),
             Self::DownloadedFile
             | Self::FailedEdit
             | Self::Page
@@ -347,7 +347,7 @@ impl Way {
         rig.model.on("look at it", replies);
         rig.ask("1", "/jobs add every 2h | look at it").await;
         rig.say("1", "/jobs run 1");
-        rig.heard("1", 2).await;
+        rig.next_messages("1", 2).await;
         rig.ask("1", "/jobs rm 1").await;
         if self == Self::ActionsOfJob {
             rig.ask("1", "/new").await;
@@ -365,7 +365,7 @@ impl Way {
             Self::RestoredFile => entrances::restore_backup(rig).await,
             Self::RestoredTalk => {
                 read_page(rig, None, &format!("It says {text}"));
-                rig.hear("1").await;
+                rig.next_message("1").await;
                 entrances::restore_backup(rig).await;
             }
             Self::ImportedFile | Self::ImportedTalk => entrances::import_bot(rig, text).await,
@@ -374,7 +374,7 @@ impl Way {
                 entrances::notice_facts(rig, text).await;
                 // It begins with words that somebody else wrote.
                 self.quote(rig, text);
-                rig.hear("1").await;
+                rig.next_message("1").await;
                 rig.ask("1", "/new").await;
                 let list = rig.ask("1", "/sessions").await;
                 assert!(list.contains("what is on the page") && !list.contains(text), "{list}");
@@ -393,14 +393,14 @@ impl Way {
             _ => None,
         };
         read_page(rig, more, &evil);
-        rig.hear("1").await;
+        rig.next_message("1").await;
         rig.ask("1", "the key is under the mat").await;
         rig.ask("1", "and it rains").await;
         rig.model.obeys(orders);
         let done = rig.ask("1", "/compact").await;
         assert!(done.starts_with("I compacted"), "{done}");
         // Who summed it up has retold it.
-        let stored = rig.look("SELECT untrusted_summary FROM sessions");
+        let stored = rig.query("SELECT untrusted_summary FROM sessions");
         assert!(stored[0].contains(text), "{stored:?}");
     }
 
@@ -464,7 +464,7 @@ impl Way {
                 let kept =
                     "SELECT 'result ' || max(t.id) FROM turns t JOIN sessions s ON s.id = t.session
                             WHERE s.kind = 'aside' AND t.noted";
-                let query = rig.look(kept).remove(0);
+                let query = rig.query(kept).remove(0);
                 one("memory_search", json!({"query": query, "scope": "untrusted"}))
             }
             Self::PastTalk | Self::OpenedAside => search("untrusted"),

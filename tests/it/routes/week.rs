@@ -15,8 +15,8 @@ use super::ordinary::{
     Asker, Begin, OWNER_HERE, Task, append, fetch, is_question, later, parts, questions_of, run,
     task, write,
 };
-use crate::support::double::Gives;
-use crate::support::rig::{OTHER_USER, Parts, Rig, USER};
+use crate::support::fake_channel::FetchBehavior;
+use crate::support::rig::{OTHER_USER, Rig, RigOptions, USER};
 use crate::support::script::calls;
 
 const DAYS: i64 = 7;
@@ -53,10 +53,10 @@ impl Household {
         let (hands, clock) = watch::channel(begun);
         let parts = parts();
         let agent = AgentConfig { timezone: Some(zone(begun)), ..parts.agent };
-        let rig = Rig::of(Parts { agent, clock: Clock::with_hands(clock), ..parts }).await;
+        let rig = Rig::of(RigOptions { agent, clock: Clock::with_hands(clock), ..parts }).await;
         fs::write(rig.workspace().join("list.md"), "# List\nmilk\n").unwrap();
         let photo = b"\xff\xd8\xff\xe0 crab".to_vec();
-        rig.home.has_file("jpeg", (0..DAYS).map(|_| Gives::Bytes(photo.clone())));
+        rig.home.has_file("jpeg", (0..DAYS).map(|_| FetchBehavior::Bytes(photo.clone())));
         Self { rig, hands, begun, jobs: 0, heartbeats: 0, questions: 0 }
     }
 
@@ -66,7 +66,7 @@ impl Household {
         (self.jobs, self.heartbeats) = (self.jobs + jobs, self.heartbeats + heartbeats);
         for (kind, runs) in [("job", self.jobs), ("heartbeat", self.heartbeats)] {
             let ended = "SELECT count(*) FROM tasks WHERE state <> 'running' AND kind =";
-            self.rig.counts(&format!("{ended} '{kind}'"), runs).await;
+            self.rig.wait_for_count(&format!("{ended} '{kind}'"), runs).await;
         }
         self.quiet().await;
     }
@@ -75,7 +75,7 @@ impl Household {
     async fn quiet(&mut self) {
         self.rig.settled().await;
         for chat in CHATS {
-            self.rig.heard(chat, self.rig.unread(chat).len()).await;
+            self.rig.next_messages(chat, self.rig.unread(chat).len()).await;
         }
     }
 
@@ -177,7 +177,7 @@ async fn an_ordinary_week_asks_at_most_twice_a_day_and_never_at_night() {
             let who =
                 CHILDREN.iter().find(|it| it.chat == chat).map_or(OWNER_HERE.who, |it| it.who);
             house.rig.say_as(who, chat, "/new");
-            house.rig.hear(chat).await;
+            house.rig.next_message(chat).await;
         }
         if day == 0 {
             house.do_all(OWNER_HERE, &[five_jobs()]).await;
@@ -200,6 +200,6 @@ async fn an_ordinary_week_asks_at_most_twice_a_day_and_never_at_night() {
     }
     assert!(asked.iter().all(|questions| *questions <= 2), "{asked:?}");
     let failed = "SELECT tool || ' ' || output FROM calls WHERE state <> 'done'";
-    assert_eq!(house.rig.look(failed), Vec::<String>::new());
+    assert_eq!(house.rig.query(failed), Vec::<String>::new());
     house.rig.finish().await;
 }

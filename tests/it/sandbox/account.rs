@@ -24,7 +24,9 @@ fn users_of(mark: &str) -> Vec<u32> {
 #[tokio::test]
 async fn the_commands_of_root_run_as_nobody_of_the_machine() {
     let scene = Scene::new();
-    let SandboxState::Sandboxed { enforced, .. } = sandbox::trial(&scene.sandbox) else { panic!() };
+    let SandboxState::Sandboxed { enforced, .. } = sandbox::test_sandbox(&scene.sandbox) else {
+        panic!()
+    };
     let expected = match geteuid().is_root() {
         true => (AccountKind::Unused, UNUSED),
         false => (AccountKind::Daemon, geteuid().as_raw()),
@@ -121,18 +123,18 @@ fn where_root_has_no_other_account_to_give_it_offers_no_shell_and_says_what_to_d
     without(NO_NAMESPACES, async || {
         let mut scene = Scene::new();
         if !geteuid().is_root() {
-            assert!(sandbox::trial(&scene.sandbox).is_offered());
+            assert!(sandbox::test_sandbox(&scene.sandbox).is_offered());
             return;
         }
-        let state = sandbox::trial(&scene.sandbox);
+        let state = sandbox::test_sandbox(&scene.sandbox);
         assert!(!state.is_offered(), "{state:?}");
-        let words = state.words();
+        let words = state.describe();
         assert!(words.contains("I run as root") && words.contains("another account"), "{words}");
         let done = scene.run("echo begun").await;
         assert!(matches!(done.ending, CommandEnding::Refused(_)) && done.out.is_empty());
         // The owner of the config may want it all the same, and is told.
         scene.sandbox.level = SandboxLevel::BestEffort;
-        let words = sandbox::trial(&scene.sandbox).words();
+        let words = sandbox::test_sandbox(&scene.sandbox).describe();
         assert!(
             words.contains("NOT enforced") && words.contains("because I run as root"),
             "{words}"

@@ -12,7 +12,7 @@ use std::time::Duration;
 use rustix::net::sockopt::{set_socket_send_buffer_size, socket_send_buffer_size};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
-use peacrab::sandbox::accounting::{BEYOND_EACH_CORE, shared_mapping};
+use peacrab::sandbox::accounting::{OVERSHOOT_PER_CORE, shared_mapping};
 use peacrab::sandbox::{CommandEnding, CommandLimits, ExceededLimit};
 
 use super::degrade::{NO_NAMESPACES, without};
@@ -477,7 +477,7 @@ fn memory_that_is_taken_fast_exceeds_the_limit_by_no_more_than_is_said() {
                     let done = scene.run(&format!("{all} wait")).await;
                     let (held, ending) = (held(&scene), done.ending);
                     println!("{kind}, {processes}: {} MB of {}, {ending:?}", held / MB, limit / MB);
-                    let is_kept = held <= limit + BEYOND_EACH_CORE * cores;
+                    let is_kept = held <= limit + OVERSHOOT_PER_CORE * cores;
                     assert!(is_kept || tries_left > 0, "{kind}, {processes}: {held}");
                     if is_kept {
                         break;

@@ -74,10 +74,10 @@ async fn the_bounds_hold_exactly_in_a_control_group_and_nobody_claims_it_elsewhe
     assert_eq!(adopt_cgroup(), adopted);
     // As root, with a kernel that cannot give commands another account's view of files in memory.
     let mut scene = Scene::bare();
-    let state = sandbox::trial(&scene.sandbox);
+    let state = sandbox::test_sandbox(&scene.sandbox);
     let SandboxState::Sandboxed { enforced, .. } = &state else { panic!("{state:?}") };
     assert_eq!(enforced.group, adopted);
-    assert_eq!(state.words().contains("memory limited by a control group"), adopted);
+    assert_eq!(state.describe().contains("memory limited by a control group"), adopted);
     if !adopted {
         return;
     }

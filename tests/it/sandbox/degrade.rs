@@ -70,11 +70,11 @@ fn level(level: SandboxLevel) -> Scene {
 
 #[test]
 fn all_is_enforced_on_this_kernel_or_it_is_said_what_is_not() {
-    let state = sandbox::trial(&Scene::new().sandbox);
+    let state = sandbox::test_sandbox(&Scene::new().sandbox);
     let SandboxState::Sandboxed { level, enforced } = &state else { panic!("{state:?}") };
     assert_eq!(*level, SandboxLevel::Required);
     assert!(enforced.files(), "{enforced:?}");
-    let words = state.words();
+    let words = state.describe();
     assert!(
         words.starts_with("Shell: sandboxed (required): files limited to the workspace"),
         "{words}"
@@ -87,9 +87,9 @@ fn all_is_enforced_on_this_kernel_or_it_is_said_what_is_not() {
 fn without_landlock_commands_are_refused() {
     without(NO_LANDLOCK, async || {
         let scene = level(SandboxLevel::Required);
-        let state = sandbox::trial(&scene.sandbox);
+        let state = sandbox::test_sandbox(&scene.sandbox);
         assert!(!state.is_offered());
-        let words = state.words();
+        let words = state.describe();
         assert!(words.contains("not available") && words.contains("Landlock"), "{words}");
         let done = scene.run("echo begun").await;
         assert!(
@@ -106,8 +106,9 @@ fn the_reason_tells_an_old_kernel_from_a_filter() {
         (libc::EOPNOTSUPP, "switched off (EOPNOTSUPP)"),
         (libc::EPERM, "a system call filter blocks Landlock (EPERM)"),
     ] {
-        let found =
-            no_landlock(error, || sandbox::trial(&level(SandboxLevel::Required).sandbox).words());
+        let found = no_landlock(error, || {
+            sandbox::test_sandbox(&level(SandboxLevel::Required).sandbox).describe()
+        });
         assert!(
             found.contains("Shell: not available") && found.contains(words),
             "{error}: {found}"
@@ -129,7 +130,7 @@ fn no_landlock<T: Send + 'static>(error: libc::c_int, test: fn() -> T) -> T {
 fn without_landlock_best_effort_hides_what_it_can() {
     without(NO_LANDLOCK, async || {
         let scene = level(SandboxLevel::BestEffort);
-        let state = sandbox::trial(&scene.sandbox);
+        let state = sandbox::test_sandbox(&scene.sandbox);
         let SandboxState::Sandboxed { enforced, .. } = &state else { panic!("{state:?}") };
         assert!(!enforced.files() && enforced.landlock == 0);
         if enforced.own_root {
@@ -140,9 +141,9 @@ fn without_landlock_best_effort_hides_what_it_can() {
             scene.check();
         }
         assert!(
-            state.words().contains("NOT enforced on this kernel: files limited"),
+            state.describe().contains("NOT enforced on this kernel: files limited"),
             "{}",
-            state.words()
+            state.describe()
         );
     });
 }
@@ -151,16 +152,16 @@ fn without_landlock_best_effort_hides_what_it_can() {
 fn without_namespaces_files_network_and_leftovers_are_sandboxed_all_the_same() {
     without(NO_NAMESPACES, async || {
         let scene = Scene::bare();
-        let state = sandbox::trial(&scene.sandbox);
+        let state = sandbox::test_sandbox(&scene.sandbox);
         let SandboxState::Sandboxed { enforced, .. } = &state else { panic!("{state:?}") };
         assert!(enforced.files() && !enforced.own_root && !enforced.processes, "{enforced:?}");
         assert_eq!(enforced.network, NetworkAccess::Refused);
-        let says_so = state.words().contains("no signals to other processes");
+        let says_so = state.describe().contains("no signals to other processes");
         assert!(says_so && enforced.signals, "{enforced:?}");
         assert!(
-            state.words().contains("NOT enforced on this kernel: no access to other processes"),
+            state.describe().contains("NOT enforced on this kernel: no access to other processes"),
             "{}",
-            state.words()
+            state.describe()
         );
 
         let root = scene.root().display().to_string();
@@ -196,9 +197,9 @@ fn without_namespaces_files_network_and_leftovers_are_sandboxed_all_the_same() {
 fn with_neither_commands_are_refused() {
     without(NEITHER, async || {
         let scene = level(SandboxLevel::Required);
-        assert!(!sandbox::trial(&scene.sandbox).is_offered());
+        assert!(!sandbox::test_sandbox(&scene.sandbox).is_offered());
         let scene = level(SandboxLevel::BestEffort);
-        let state = sandbox::trial(&scene.sandbox);
+        let state = sandbox::test_sandbox(&scene.sandbox);
         let SandboxState::Sandboxed { enforced, .. } = state else { panic!("{state:?}") };
         assert!(!enforced.files() && enforced.calls, "{enforced:?}");
         assert_eq!(scene.run("echo runs").await.well(), "runs\n");
@@ -213,7 +214,7 @@ fn where_the_network_or_dangerous_calls_cannot_be_kept_away_commands_are_refused
             for network in [false, true] {
                 let mut scene = level(SandboxLevel::Required);
                 scene.sandbox.network = network;
-                let state = sandbox::trial(&scene.sandbox);
+                let state = sandbox::test_sandbox(&scene.sandbox);
                 assert!(!state.is_offered(), "{state:?}");
                 let done = scene.run("echo begun").await;
                 let CommandEnding::Refused(why) = &done.ending else { panic!("{done:?}") };
@@ -225,10 +226,10 @@ fn where_the_network_or_dangerous_calls_cannot_be_kept_away_commands_are_refused
             }
             let mut scene = level(SandboxLevel::BestEffort);
             scene.sandbox.network = true;
-            let state = sandbox::trial(&scene.sandbox);
+            let state = sandbox::test_sandbox(&scene.sandbox);
             let SandboxState::Sandboxed { enforced, .. } = &state else { panic!("{state:?}") };
             assert!(!enforced.calls && enforced.network == NetworkAccess::On);
-            let words = state.words();
+            let words = state.describe();
             assert!(words.contains("NOT enforced on this kernel: ") && words.contains("calls"));
             assert_eq!(scene.run("echo runs").await.well(), "runs\n");
         });
@@ -240,7 +241,8 @@ fn a_command_for_which_less_holds_than_was_found_is_refused() {
     let found = |level, calls| {
         without(calls, async move || {
             let scene = self::level(level);
-            let SandboxState::Sandboxed { enforced, .. } = sandbox::trial(&scene.sandbox) else {
+            let SandboxState::Sandboxed { enforced, .. } = sandbox::test_sandbox(&scene.sandbox)
+            else {
                 panic!()
             };
             enforced
@@ -276,35 +278,39 @@ fn a_command_for_which_less_holds_than_was_found_is_refused() {
 async fn a_path_that_may_be_written_and_is_not_there_is_said() {
     let mut scene = level(SandboxLevel::Required);
     scene.sandbox.write.push("/nowhere/photos".into());
-    let state = sandbox::trial(&scene.sandbox);
+    let state = sandbox::test_sandbox(&scene.sandbox);
     assert!(!state.is_offered(), "{state:?}");
-    assert!(state.words().contains("/nowhere/photos, which commands may write"), "{state:?}");
+    assert!(state.describe().contains("/nowhere/photos, which commands may write"), "{state:?}");
     let done = scene.run("echo begun").await;
     let CommandEnding::Refused(why) = &done.ending else { panic!("{done:?}") };
     assert!(why.contains("/nowhere/photos") && done.out.is_empty(), "{why}");
     // Nothing else is lost by it where what there is is enough.
     let SandboxState::Sandboxed { enforced: usual, .. } =
-        sandbox::trial(&level(SandboxLevel::BestEffort).sandbox)
+        sandbox::test_sandbox(&level(SandboxLevel::BestEffort).sandbox)
     else {
         panic!()
     };
     scene.sandbox.level = SandboxLevel::BestEffort;
-    let SandboxState::Sandboxed { enforced, .. } = sandbox::trial(&scene.sandbox) else { panic!() };
+    let SandboxState::Sandboxed { enforced, .. } = sandbox::test_sandbox(&scene.sandbox) else {
+        panic!()
+    };
     assert_eq!(enforced, usual);
     assert_eq!(scene.run("ls /nowhere 2>/dev/null; echo begun").await.well(), "begun\n");
     // One that may only be read is left out: nothing more is open by that.
     let mut scene = level(SandboxLevel::Required);
     scene.sandbox.read.push("/nowhere/books".into());
-    let SandboxState::Sandboxed { enforced, .. } = sandbox::trial(&scene.sandbox) else { panic!() };
+    let SandboxState::Sandboxed { enforced, .. } = sandbox::test_sandbox(&scene.sandbox) else {
+        panic!()
+    };
     assert_eq!(enforced, usual);
 }
 
 #[tokio::test]
 async fn off_is_off_and_says_so() {
     let scene = level(SandboxLevel::Off);
-    let state = sandbox::trial(&scene.sandbox);
+    let state = sandbox::test_sandbox(&scene.sandbox);
     assert_eq!(state, SandboxState::Unsandboxed);
-    assert!(state.words().contains("NO SANDBOX"), "{}", state.words());
+    assert!(state.describe().contains("NO SANDBOX"), "{}", state.describe());
     let root = scene.root().display().to_string();
     assert_eq!(scene.run(&format!("cat {root}/home/config.toml")).await.well(), SECRET);
     // It is bounded, and leaves nothing behind, all the same.
@@ -322,6 +328,6 @@ fn a_program_that_is_no_cage_is_refused() {
     let mut scene = Scene::new();
     for program in ["/bin/true", "/nowhere/peacrab"] {
         scene.sandbox.program = program.into();
-        assert!(!sandbox::trial(&scene.sandbox).is_offered(), "{program}");
+        assert!(!sandbox::test_sandbox(&scene.sandbox).is_offered(), "{program}");
     }
 }

@@ -263,7 +263,7 @@ fn what_commands_would_see_of_the_home_or_of_secrets_is_found() {
     let key = root.join("person/.ssh/id_rsa");
     let found = |home: &Path, read: &[PathBuf], secrets: &[PathBuf]| {
         let sandbox = Sandbox { read: read.to_vec(), ..scene.sandbox.clone() };
-        let found = sandbox::exposed(&sandbox, home, &home.join("workspace"), secrets);
+        let found = sandbox::find_exposed_path(&sandbox, home, &home.join("workspace"), secrets);
         found.map(|found| (found.hidden, found.by))
     };
     let said = |hidden: &Path, by: &Path| Some((hidden.to_owned(), by.to_owned()));

@@ -15,17 +15,17 @@ use serde_json::{Value, json};
 
 use super::jobs::{Scene, completes, schedules};
 use crate::shell::config;
-use crate::support::rig::{OTHER_USER, OWNER, Parts, USER};
+use crate::support::rig::{OTHER_USER, OWNER, RigOptions, USER};
 use crate::support::script::{calls, says};
 
 /// A daemon with a shell.
-pub(super) fn parts() -> Parts {
+pub(super) fn parts() -> RigOptions {
     with(&config())
 }
 
-pub(super) fn with(config: &shell::Config) -> Parts {
+pub(super) fn with(config: &shell::Config) -> RigOptions {
     let standing = shell::check_sandbox(config);
-    Parts {
+    RigOptions {
         access: Access {
             owners: vec![OWNER.to_owned()],
             admins: vec![USER.to_owned()],
@@ -34,7 +34,7 @@ pub(super) fn with(config: &shell::Config) -> Parts {
         },
         tools: ToolSet::standard_with(shell::tools(config, &standing)),
         commands: shell::commands(config, &standing),
-        ..Parts::default()
+        ..RigOptions::default()
     }
 }
 
@@ -62,7 +62,7 @@ async fn falls_silent(scene: &Scene) {
 pub(super) async fn beats(scene: &Scene) {
     let heartbeat_run = scene.rig.workspace().join("beat");
     fs::remove_file(&heartbeat_run).ok();
-    scene.rig.becomes(|_| heartbeat_run.exists()).await;
+    scene.rig.wait_until(|_| heartbeat_run.exists()).await;
 }
 
 #[tokio::test]
@@ -77,7 +77,7 @@ async fn what_a_command_prints_is_sent_and_the_conversation_knows_of_it() {
     scene.later(21);
     let workspace = scene.rig.workspace().canonicalize().unwrap();
     let said = format!("The tide is low.\n{}", workspace.display());
-    assert_eq!(scene.rig.hear("1").await, said);
+    assert_eq!(scene.rig.next_message("1").await, said);
     assert_eq!(scene.rig.model.asked().len(), asked, "no model was asked");
     let seen = fs::read_to_string(workspace.join("seen")).unwrap();
     assert!(seen.ends_with(&format!("\n{}/.home\n", workspace.display())), "{seen}");
@@ -99,10 +99,13 @@ async fn a_command_without_words_is_silence_and_one_that_fails_says_why() {
     scene.add("1", command("every 1h", "true")).await;
     scene.add("1", command("61m", "for n in 1 2 3 4 5 6 7; do echo line $n; done; exit 3")).await;
     scene.later(62);
-    let told = scene.rig.hear("1").await;
+    let told = scene.rig.next_message("1").await;
     assert!(told.starts_with("Job 2 (for n in 1"), "{told}");
     assert!(told.contains("failed (exit code 3): line 3\nline 4"), "{told}");
-    scene.rig.counts("SELECT count(*) FROM tasks WHERE kind = 'job' AND state = 'silent'", 1).await;
+    scene
+        .rig
+        .wait_for_count("SELECT count(*) FROM tasks WHERE kind = 'job' AND state = 'silent'", 1)
+        .await;
     let history = scene.rig.ask("1", "/jobs history 2").await;
     assert!(history.contains(" failed, late") || history.contains(" failed:"), "{history}");
     scene.rig.finish().await;
@@ -120,13 +123,13 @@ async fn a_command_is_bounded_as_exec_is() {
     scene.add("2", command("20m", "echo begun; sleep 60")).await;
     scene.add("3", command("20m", "yes crab | head -c 100000; echo; echo the end")).await;
     scene.later(21);
-    assert!(scene.rig.hear("1").await.ends_with("nothing there"));
-    let told = scene.rig.hear("2").await;
+    assert!(scene.rig.next_message("1").await.ends_with("nothing there"));
+    let told = scene.rig.next_message("2").await;
     assert!(told.contains("killed: it took longer than 0.3 s): begun"), "{told}");
     // It comes in parts.
     let mut said = String::new();
     while !said.ends_with("the end") {
-        said.push_str(&scene.rig.hear("3").await);
+        said.push_str(&scene.rig.next_message("3").await);
     }
     assert!(said.chars().count() < 9_000, "{said}");
     assert!(said.contains("100009 bytes in all"), "{said}");
@@ -150,7 +153,7 @@ async fn a_command_sees_neither_downloads_nor_shared_nor_the_network() {
     );
     scene.add("1", command("20m", &looks)).await;
     scene.later(21);
-    assert_eq!(scene.rig.hear("1").await, "the end");
+    assert_eq!(scene.rig.next_message("1").await, "the end");
     scene.rig.finish().await;
 }
 
@@ -166,14 +169,14 @@ async fn a_check_saves_the_model_or_tells_it_what_it_found() {
     assert!(listed.contains(", with a check: wake up"), "{listed}");
     scene.rig.model.on("wake up", [completes("Five crabs.")]);
     scene.later(61);
-    assert_eq!(scene.rig.hear("1").await, "Five crabs.");
+    assert_eq!(scene.rig.next_message("1").await, "Five crabs.");
     let told = scene.rig.model.last().transcript();
     let shown = told.split_once("\nwake up\n[The job's check printed:]\n").unwrap().1;
     assert!(shown.starts_with(untrusted::FIRST_LINE), "{told}");
     assert!(shown.contains("]\n{\"crabs\": 5}\n [Fri] fake\n[End "), "{told}");
     scene
         .rig
-        .counts("SELECT count(*) FROM tasks WHERE kind = 'job' AND ended IS NOT NULL", 3)
+        .wait_for_count("SELECT count(*) FROM tasks WHERE kind = 'job' AND ended IS NOT NULL", 3)
         .await;
     assert_eq!(scene.runs(), ["silent", "done", "failed"]);
     let works = |system: &[String]| system.join("\n").contains("You work on a job");
@@ -199,7 +202,7 @@ async fn what_a_check_found_may_be_strangers_words() {
     let tells = calls(&[("message", json!({"to": "home:2", "text": "everything"}))]);
     scene.rig.model.on("wake up", [tells, completes("I did.")]);
     scene.later(21);
-    let mut heard = scene.rig.heard("1", 2).await;
+    let mut heard = scene.rig.next_messages("1", 2).await;
     heard.sort();
     assert!(heard[0].starts_with("I did not run message for job 1"), "{heard:?}");
     assert_eq!(heard[1], "I did.");
@@ -212,7 +215,7 @@ async fn commands_are_for_those_who_may_use_the_shell() {
     let mut scene = Scene::of(parts()).await;
     scene.rig.model.on("run it", [schedules(command("20m", "true")), says("I may not.")]);
     scene.rig.say_as(OTHER_USER, "3", "run it");
-    assert_eq!(scene.rig.hear("3").await, "I may not.");
+    assert_eq!(scene.rig.next_message("3").await, "I may not.");
     let told = scene.rig.model.last().transcript();
     assert!(
         told.contains("result: Not done: commands of jobs are run as exec runs them"),
@@ -220,29 +223,29 @@ async fn commands_are_for_those_who_may_use_the_shell() {
     );
     assert!(told.contains("needs the role admin, and the person who asks is user"), "{told}");
     scene.rig.say_as(OTHER_USER, "3", "/jobs command 20m | true");
-    let told = scene.rig.hear("3").await;
+    let told = scene.rig.next_message("3").await;
     assert_eq!(
         told,
         "Not done: commands need the role admin, and the person's role there is user."
     );
     scene.rig.say_as(USER, "2", "/jobs command 20m | pwd\necho two");
-    assert!(scene.rig.hear("2").await.starts_with("Created: job 1, once, "));
+    assert!(scene.rig.next_message("2").await.starts_with("Created: job 1, once, "));
     scene.rig.say_as(USER, "2", "/jobs add every 2h | look at | the tide");
-    assert!(scene.rig.hear("2").await.starts_with("Created: job 2, every 2h, next"));
+    assert!(scene.rig.next_message("2").await.starts_with("Created: job 2, every 2h, next"));
     scene.rig.say_as(USER, "2", "/jobs check 2 test -e tide");
-    assert!(scene.rig.hear("2").await.contains("with a check"));
+    assert!(scene.rig.next_message("2").await.contains("with a check"));
     scene.rig.say_as(USER, "2", "/jobs message every 2h | Drink.");
-    assert!(scene.rig.hear("2").await.contains("fixed text"));
+    assert!(scene.rig.next_message("2").await.contains("fixed text"));
     for (wrong, words) in [
         ("/jobs command true", replies::JOBS_USAGE),
         ("/jobs command 20m |", replies::WHAT_JOB),
         ("/jobs check 3 true", replies::CHECK_WITHOUT_PROMPT),
     ] {
         scene.rig.say_as(USER, "2", wrong);
-        assert_eq!(scene.rig.hear("2").await, words, "{wrong}");
+        assert_eq!(scene.rig.next_message("2").await, words, "{wrong}");
     }
     scene.later(21);
-    let said = scene.rig.hear("2").await;
+    let said = scene.rig.next_message("2").await;
     assert!(
         said.ends_with("/workspace\ntwo") && said.contains("/people/p"),
         "others than the owner have their folder: {said}"
@@ -262,12 +265,12 @@ async fn a_command_sees_the_folders_for_the_role_of_its_person() {
     let mut scene = Scene::of(with(&config)).await;
     let add = format!("/jobs command 20m | cat {}/a 2>/dev/null; echo looked", path.display());
     scene.rig.say("1", &add);
-    assert!(scene.rig.hear("1").await.starts_with("Created: job 1, once, "));
+    assert!(scene.rig.next_message("1").await.starts_with("Created: job 1, once, "));
     scene.rig.say_as(USER, "2", &add);
-    assert!(scene.rig.hear("2").await.starts_with("Created: job 2, once, "));
+    assert!(scene.rig.next_message("2").await.starts_with("Created: job 2, once, "));
     scene.later(21);
-    assert_eq!(scene.rig.hear("1").await, "the photo\nlooked");
-    assert_eq!(scene.rig.hear("2").await, "looked");
+    assert_eq!(scene.rig.next_message("1").await, "the photo\nlooked");
+    assert_eq!(scene.rig.next_message("2").await, "looked");
     scene.rig.finish().await;
 }
 
@@ -276,13 +279,13 @@ async fn who_lost_the_right_has_no_command_run() {
     let mut scene = Scene::of(parts()).await;
     scene.rig.ask("1", "hello").await;
     scene.rig.say_as(USER, "2", "/jobs command every 1h | echo x > ran");
-    scene.rig.hear("2").await;
+    scene.rig.next_message("2").await;
     scene.rig.stop().await;
     scene.rig.parts.access.admins.clear();
     scene.rig.parts.access.allow.push(USER.to_owned());
     scene.rig.start().await;
     scene.later(61);
-    let told = scene.rig.hear("1").await;
+    let told = scene.rig.next_message("1").await;
     assert!(told.starts_with("I didn't run the command of job 1 (echo x \\> ran): "), "{told}");
     assert!(told.contains("commands need the role admin"), "{told}");
     assert!(scene.rig.ask("1", "/jobs").await.contains(", paused: commands need the role admin"));
@@ -292,7 +295,7 @@ async fn who_lost_the_right_has_no_command_run() {
 
 #[tokio::test]
 async fn without_a_shell_commands_are_neither_offered_nor_run() {
-    let mut scene = Scene::of(Parts::default()).await;
+    let mut scene = Scene::of(RigOptions::default()).await;
     scene.rig.model.on("run it", [schedules(command("20m", "true")), says("I cannot.")]);
     assert_eq!(scene.rig.ask("1", "run it").await, "I cannot.");
     let asked = scene.rig.model.last();
@@ -304,9 +307,9 @@ async fn without_a_shell_commands_are_neither_offered_nor_run() {
     assert_eq!(told, "Not done: shell commands are not available here. Shell: off in the config.");
     // One that was made when there was one.
     scene.rig.ask("1", "/jobs add every 1h | true").await;
-    scene.rig.change("UPDATE jobs SET payload = '{\"command\":\"true\"}'");
+    scene.rig.execute("UPDATE jobs SET payload = '{\"command\":\"true\"}'");
     scene.later(61);
-    let told = scene.rig.hear("1").await;
+    let told = scene.rig.next_message("1").await;
     assert!(told.contains("): shell commands are not available here"), "{told}");
     scene.rig.finish().await;
 }
@@ -316,7 +319,7 @@ async fn a_command_for_later_is_asked_about_where_one_for_now_would_be() {
     let approvals = Approvals { tools: vec!["exec".to_owned()], roles: Vec::new() };
     let asking = ApprovalSettings { approvals, ..ApprovalSettings::default() };
     let agent = AgentConfig { asking, ..AgentConfig::default() };
-    let mut scene = Scene::of(Parts { agent, ..parts() }).await;
+    let mut scene = Scene::of(RigOptions { agent, ..parts() }).await;
     // A text is no command.
     scene.add("1", json!({"when": "20m", "text": "Tea.", "kind": "message"})).await;
     let checked = json!({"when": "20m", "text": "x", "check": "true"});
@@ -328,15 +331,15 @@ async fn a_command_for_later_is_asked_about_where_one_for_now_would_be() {
     assert!(question.contains("Approve?") && question.contains("the same as exec"), "{question}");
     assert!(!question.contains("always"), "{question}");
     scene.rig.say("1", "/deny 1");
-    let heard = scene.rig.heard("1", 3).await;
+    let heard = scene.rig.next_messages("1", 3).await;
     assert!(heard.iter().any(|text| text.contains("the same as exec")), "{heard:?}");
     scene.rig.say("1", "/deny 2");
-    assert!(scene.rig.heard("1", 3).await.contains(&"No.".to_owned()));
-    assert_eq!(scene.rig.look("SELECT count(*) || '' FROM jobs"), ["1"]);
+    assert!(scene.rig.next_messages("1", 3).await.contains(&"No.".to_owned()));
+    assert_eq!(scene.rig.query("SELECT count(*) || '' FROM jobs"), ["1"]);
     // The owner's own word is leave enough, also each time that it is run.
     assert!(scene.rig.ask("1", "/jobs command 20m | echo ran").await.starts_with("Created: job 2"));
     scene.later(21);
-    let mut heard = scene.rig.heard("1", 2).await;
+    let mut heard = scene.rig.next_messages("1", 2).await;
     heard.sort();
     assert_eq!(heard, ["Tea.", "ran"]);
     scene.rig.finish().await;
@@ -352,8 +355,8 @@ async fn a_conversation_that_read_strangers_words_asks_before_it_makes_one() {
     let question = scene.rig.ask("1", "what is on the page?").await;
     assert!(question.contains("Approve?") && question.contains("untrusted content"), "{question}");
     scene.rig.say("1", "/deny 1");
-    assert!(scene.rig.heard("1", 3).await.contains(&"Asked.".to_owned()));
-    assert!(scene.rig.look("SELECT '' FROM jobs").is_empty());
+    assert!(scene.rig.next_messages("1", 3).await.contains(&"Asked.".to_owned()));
+    assert!(scene.rig.query("SELECT '' FROM jobs").is_empty());
     scene.rig.finish().await;
 }
 
@@ -369,7 +372,7 @@ async fn another_command_is_said_to_be_one() {
     let edits = [edit(json!({})), edit(json!({"kind": "command"}))];
     scene.rig.model.on("change", [calls(&edits), says("Changed.")]);
     assert_eq!(scene.rig.ask("1", "change").await, "Changed.");
-    let outputs = scene.rig.look("SELECT output FROM calls WHERE id > 1 ORDER BY id");
+    let outputs = scene.rig.query("SELECT output FROM calls WHERE id > 1 ORDER BY id");
     assert_eq!(outputs[0], replies::SAY_COMMAND);
     assert!(outputs[1].starts_with("Changed: job 1, every 1h"), "{outputs:?}");
     scene.rig.finish().await;
@@ -390,7 +393,7 @@ async fn stop_pause_and_rm_end_a_command_with_all_that_it_began() {
             scene.add("1", command("every 1h", ENDLESS)).await;
         } else {
             scene.rig.say("1", "/jobs resume 1");
-            scene.rig.hear("1").await;
+            scene.rig.next_message("1").await;
         }
         scene.later(61 * (nth as i64 + 1) + 61 * nth as i64);
         beats(&scene).await;
@@ -410,17 +413,20 @@ async fn commands_take_places_and_hold_nobody_up() {
     scene.later(21);
     let running = "SELECT count(*) FROM tasks WHERE kind = 'job' AND state = 'running'
         AND details ->> 'began' IS NOT NULL";
-    scene.rig.counts(running, AT_ONCE_MAX as i64).await;
+    scene.rig.wait_for_count(running, AT_ONCE_MAX as i64).await;
     assert_eq!(scene.rig.ask("2", "hello").await, "re: hello");
     scene.rig.ask("1", "/jobs rm 1").await;
     scene
         .rig
-        .counts("SELECT count(*) FROM tasks WHERE kind = 'job' AND state = 'stopped'", 1)
+        .wait_for_count("SELECT count(*) FROM tasks WHERE kind = 'job' AND state = 'stopped'", 1)
         .await;
-    scene.rig.counts(running, AT_ONCE_MAX as i64).await;
-    scene.rig.counts("SELECT count(*) FROM tasks WHERE kind = 'job'", AT_ONCE_MAX as i64 + 1).await;
+    scene.rig.wait_for_count(running, AT_ONCE_MAX as i64).await;
+    scene
+        .rig
+        .wait_for_count("SELECT count(*) FROM tasks WHERE kind = 'job'", AT_ONCE_MAX as i64 + 1)
+        .await;
     assert_eq!(scene.rig.ask("1", "/stop").await, replies::STOPPED);
-    scene.rig.counts(running, 0).await;
+    scene.rig.wait_for_count(running, 0).await;
     scene.rig.finish().await;
 }
 
@@ -435,7 +441,7 @@ async fn a_command_in_whose_middle_the_daemon_stops_is_told_and_not_run_again() 
     assert!(begun.elapsed() < Duration::from_secs(4), "it waits for the command");
     falls_silent(&scene).await;
     scene.rig.start().await;
-    let told = scene.rig.hear("1").await;
+    let told = scene.rig.next_message("1").await;
     assert!(told.starts_with("Job 1 (echo x") && told.contains("was interrupted"), "{told}");
     assert_eq!(scene.runs(), ["interrupted"]);
     assert!(scene.rig.ask("1", "/jobs history 1").await.contains("was cut off when I stopped"));
@@ -501,7 +507,7 @@ async fn a_command_that_could_not_be_run_for_a_group_is_refused_at_once() {
         let told = scene.rig.model.last().transcript();
         assert!(told.contains(&format!("result: Not done: {why}, ")), "{told}");
     }
-    let kept = scene.rig.look("SELECT payload FROM jobs");
+    let kept = scene.rig.query("SELECT payload FROM jobs");
     assert_eq!(kept, [r#"{"message":"Tea."}"#]);
     assert!(scene.cron(date, "1").await.contains("Created: job 2,"));
     scene.rig.finish().await;

@@ -13,7 +13,7 @@ use peacrab::tasks::schedule::{Clock, JOBS_MAX};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use crate::support::rig::{OTHER_USER, OWNER, Parts, Rig, USER};
+use crate::support::rig::{OTHER_USER, OWNER, Rig, RigOptions, USER};
 use crate::support::script::{Gate, Reply, calls, held, says};
 
 pub(super) const TASK: &str = "look at the tide";
@@ -26,12 +26,12 @@ pub(super) struct Scene {
 
 impl Scene {
     async fn new() -> Self {
-        Self::of(Parts::default()).await
+        Self::of(RigOptions::default()).await
     }
 
-    pub(super) async fn of(parts: Parts) -> Self {
+    pub(super) async fn of(parts: RigOptions) -> Self {
         let (hands, clock) = watch::channel(Utc::now());
-        let rig = Rig::of(Parts { clock: Clock::with_hands(clock), ..parts }).await;
+        let rig = Rig::of(RigOptions { clock: Clock::with_hands(clock), ..parts }).await;
         Self { rig, hands }
     }
 
@@ -47,7 +47,7 @@ impl Scene {
     }
 
     pub(super) fn runs(&self) -> Vec<String> {
-        self.rig.look("SELECT state FROM tasks WHERE kind = 'job' ORDER BY id")
+        self.rig.query("SELECT state FROM tasks WHERE kind = 'job' ORDER BY id")
     }
 }
 
@@ -72,14 +72,14 @@ async fn a_message_comes_when_it_is_due_to_the_thread_that_asked() {
     let reminder = json!({"when": "20m", "text": "Tea is ready.", "kind": "message"});
     scene.rig.model.on("remind", [schedules(reminder), says("I will.")]);
     scene.rig.say_in_thread("1", "beach", "remind me");
-    assert_eq!(scene.rig.hear("1").await, "I will.");
+    assert_eq!(scene.rig.next_message("1").await, "I will.");
     let told = scene.rig.model.last().transcript();
     assert!(told.contains("result: Created: job 1, once, "), "{told}");
     scene.later(19);
     scene.rig.ask("1", "hello").await;
     scene.later(21);
     let home = Arc::clone(&scene.rig.home);
-    let got = scene.rig.heard_on(home, "1", 1).await.remove(0);
+    let got = scene.rig.next_messages_on(home, "1", 1).await.remove(0);
     assert_eq!((&*got.text, got.thread.as_deref()), ("Tea is ready.", Some("beach")));
     assert_eq!(scene.runs(), ["done"]);
     assert_eq!(scene.rig.ask("1", "/jobs").await, replies::NO_JOBS);
@@ -93,12 +93,12 @@ async fn a_job_writes_to_the_chats_that_its_text_names_and_to_no_others() {
     scene.add("1", in_20_minutes("tell home:2 of the tide")).await;
     scene.rig.model.on("tell home:2 of the tide", [tells(), completes("Told.")]);
     scene.later(21);
-    assert_eq!(scene.rig.hear("2").await, "The tide is low.");
-    assert_eq!(scene.rig.hear("1").await, "Told.");
+    assert_eq!(scene.rig.next_message("2").await, "The tide is low.");
+    assert_eq!(scene.rig.next_message("1").await, "Told.");
     scene.add("1", json!({"when": "30m", "text": TASK})).await;
     scene.rig.model.on(TASK, [tells(), completes("I did not tell.")]);
     scene.later(31);
-    let mut heard = scene.rig.heard("1", 2).await;
+    let mut heard = scene.rig.next_messages("1", 2).await;
     heard.sort();
     assert!(heard[0].starts_with("I did not run message for job 2"), "{heard:?}");
     assert_eq!(heard[1], "I did not tell.");
@@ -116,7 +116,7 @@ async fn a_prompt_is_worked_on_alone_and_the_conversation_knows_what_came_of_it(
     scene.rig.ask("1", "we like crabs").await;
     scene.rig.model.on(TASK, [completes("It is low.")]);
     scene.later(21);
-    assert_eq!(scene.rig.hear("1").await, "It is low.");
+    assert_eq!(scene.rig.next_message("1").await, "It is low.");
     let asked = scene.rig.model.last();
     let system = asked.system.join("\n");
     assert!(system.contains("You work on a job that is due"), "{system}");
@@ -146,7 +146,7 @@ async fn a_prompt_can_be_worked_on_in_the_conversation_that_asked() {
     let more = schedules(json!({"when": "20m", "text": "again"}));
     scene.rig.model.on(TASK, [more, says("It is low.")]);
     scene.later(21);
-    assert_eq!(scene.rig.hear("1").await, "It is low.");
+    assert_eq!(scene.rig.next_message("1").await, "It is low.");
     let asked = scene.rig.model.last();
     assert!(asked.transcript().contains("we like crabs"), "{}", asked.transcript());
     // It is told of the same tools as ever, for the cache, and makes no jobs all the same.
@@ -164,13 +164,13 @@ async fn what_people_say_meanwhile_is_no_part_of_a_job() {
     scene.add("1", json!({"when": "20m", "text": TASK, "kind": "here"})).await;
     scene.rig.model.on("busy", [held(&gate, says("Done."))]);
     scene.rig.say("1", "busy");
-    scene.rig.hangs_at(&gate).await;
+    scene.rig.wait_at(&gate).await;
     scene.later(21);
     scene.rig.waiting(1).await;
     gate.open();
     scene.rig.model.on(TASK, [says("It is low.")]);
-    assert_eq!(scene.rig.heard("1", 2).await, ["Done.", "It is low."]);
-    assert_eq!(scene.rig.look("SELECT count(*) || '' FROM turns"), ["3"]);
+    assert_eq!(scene.rig.next_messages("1", 2).await, ["Done.", "It is low."]);
+    assert_eq!(scene.rig.query("SELECT count(*) || '' FROM turns"), ["3"]);
     scene.rig.finish().await;
 }
 
@@ -185,7 +185,10 @@ async fn silence_is_silent_and_written_down_as_such() {
     scene.rig.model.on("the second", [says("NO_REPLY")]);
     scene.rig.model.on("the third", [says("")]);
     scene.later(61);
-    scene.rig.counts("SELECT count(*) FROM tasks WHERE kind = 'job' AND state = 'silent'", 3).await;
+    scene
+        .rig
+        .wait_for_count("SELECT count(*) FROM tasks WHERE kind = 'job' AND state = 'silent'", 3)
+        .await;
     let history = scene.rig.ask("1", "/jobs history 1").await;
     assert!(history.ends_with(" silent"), "{history}");
     scene.rig.finish().await;
@@ -204,7 +207,7 @@ async fn people_see_and_change_their_own_jobs_and_the_owner_all() {
     let reminder = json!({"when": "every 2h", "text": "drink", "kind": "message"});
     scene.rig.model.on("mine", [schedules(reminder), says("I will.")]);
     scene.rig.say_as(USER, "2", "mine");
-    assert_eq!(scene.rig.hear("2").await, "I will.");
+    assert_eq!(scene.rig.next_message("2").await, "I will.");
     let listed = scene.rig.ask("1", "/jobs").await;
     assert!(listed.starts_with("1, cron 30 7 \\* \\* 1-5 (Asia/Tokyo), next "), "{listed}");
     assert!(listed.contains(": tell the weather if it rains\n2, every 2h, next "), "{listed}");
@@ -212,7 +215,7 @@ async fn people_see_and_change_their_own_jobs_and_the_owner_all() {
     assert!(listed.ends_with(&format!(", fixed text: {}", replies::PRIVATE_JOB)), "{listed}");
     let mut say = async |who: &str, chat: &str, text: &str| {
         scene.rig.say_as(who, chat, text);
-        scene.rig.hear(chat).await
+        scene.rig.next_message(chat).await
     };
     assert!(say(USER, "2", "/jobs").await.starts_with("2, every 2h"));
     assert_eq!(say(OTHER_USER, "3", "/jobs").await, replies::NO_JOBS);
@@ -245,7 +248,7 @@ async fn a_job_can_be_run_now_in_place_of_its_next_time() {
     scene.add("1", json!({"when": "every 2h", "text": "drink", "kind": "message"})).await;
     scene.later(1);
     scene.rig.say("1", "/jobs run 1");
-    let mut heard = scene.rig.heard("1", 2).await;
+    let mut heard = scene.rig.next_messages("1", 2).await;
     heard.sort();
     assert_eq!(heard, [replies::job_runs_now(1), "drink".to_owned()]);
     assert!(scene.rig.ask("1", "/jobs").await.starts_with("1, every 2h, next"));
@@ -264,7 +267,7 @@ async fn each_run_begins_without_what_was_said_in_the_one_before() {
             .on("count", [crate::support::script::calls(&[("task_completion", result)])]);
         scene.later(n);
         scene.rig.say("1", "/jobs run 1");
-        let heard = scene.rig.heard("1", 2).await;
+        let heard = scene.rig.next_messages("1", 2).await;
         assert!(heard.iter().any(|text| text.contains(&format!("{n} crabs"))), "{heard:?}");
         assert!(!scene.rig.model.last().transcript().contains("1 crabs"));
     }
@@ -292,7 +295,7 @@ async fn a_model_changes_and_removes_jobs_and_is_told_what_is_wrong() {
     scene.rig.model.on("change", [crate::support::script::calls(&calls), says("Changed.")]);
     assert_eq!(scene.rig.ask("1", "change").await, "Changed.");
     let outputs =
-        scene.rig.look("SELECT state || ' ' || output FROM calls WHERE id > 1 ORDER BY id");
+        scene.rig.query("SELECT state || ' ' || output FROM calls WHERE id > 1 ORDER BY id");
     assert!(outputs[0].starts_with("done Changed: job 1, once, "), "{outputs:#?}");
     assert!(outputs[1].ends_with(" 08:00: look at the moon"), "{outputs:#?}");
     let refused = |words: &str| format!("failed {words}");
@@ -308,8 +311,8 @@ async fn a_model_changes_and_removes_jobs_and_is_told_what_is_wrong() {
     let many: Vec<_> = (0..=JOBS_MAX).map(one).collect();
     scene.rig.model.on("many", [crate::support::script::calls(&many), says("Many.")]);
     assert_eq!(scene.rig.ask("1", "many").await, "Many.");
-    assert_eq!(scene.rig.look("SELECT count(*) || '' FROM jobs WHERE state = 'active'"), ["50"]);
-    let last = scene.rig.look("SELECT output FROM calls ORDER BY id DESC LIMIT 1");
+    assert_eq!(scene.rig.query("SELECT count(*) || '' FROM jobs WHERE state = 'active'"), ["50"]);
+    let last = scene.rig.query("SELECT output FROM calls ORDER BY id DESC LIMIT 1");
     assert_eq!(last, [replies::too_many_jobs(JOBS_MAX)]);
     scene.rig.finish().await;
 }
@@ -321,11 +324,11 @@ async fn guests_have_no_jobs() {
         allow: vec!["*".to_owned()],
         ..Default::default()
     };
-    let mut scene = Scene::of(Parts { access, ..Parts::default() }).await;
+    let mut scene = Scene::of(RigOptions { access, ..RigOptions::default() }).await;
     scene.rig.say_as(USER, "2", "/jobs");
-    assert_eq!(scene.rig.hear("2").await, replies::NO_JOBS_FOR_GUESTS);
+    assert_eq!(scene.rig.next_message("2").await, replies::NO_JOBS_FOR_GUESTS);
     scene.rig.say_as(USER, "2", "hello");
-    scene.rig.hear("2").await;
+    scene.rig.next_message("2").await;
     assert!(!scene.rig.model.last().has_tool("schedule"));
     scene.rig.finish().await;
 }
@@ -340,7 +343,7 @@ async fn what_is_missed_while_nobody_runs_comes_late_and_says_so() {
     scene.rig.stop().await;
     scene.later(300);
     scene.rig.start().await;
-    let mut heard = scene.rig.heard("1", 2).await;
+    let mut heard = scene.rig.next_messages("1", 2).await;
     assert!(heard.iter().all(|text| text.starts_with("(This was due ")), "{heard:?}");
     // The first lines tell the day, and may differ if the test runs at midnight.
     heard.sort_by_key(|text| text.lines().last().map(str::to_owned));
@@ -359,7 +362,7 @@ async fn a_failure_of_what_happens_once_is_told_at_once_and_of_the_rest_after_tw
     scene.add("2", in_20_minutes(TASK)).await;
     scene.rig.model.on(TASK, [fails()]);
     scene.later(21);
-    let told = scene.rig.hear("2").await;
+    let told = scene.rig.next_message("2").await;
     assert!(told.starts_with("Job 1 (look at the tide) failed, and I"), "{told}");
     assert!(told.contains("no credit"), "{told}");
     scene.add("2", json!({"when": "every 1h", "text": "count crabs"})).await;
@@ -367,12 +370,15 @@ async fn a_failure_of_what_happens_once_is_told_at_once_and_of_the_rest_after_tw
     // The owner is where they last spoke.
     scene.rig.ask("1", "hello").await;
     scene.later(61);
-    scene.rig.counts("SELECT count(*) FROM tasks WHERE kind = 'job' AND state = 'failed'", 2).await;
+    scene
+        .rig
+        .wait_for_count("SELECT count(*) FROM tasks WHERE kind = 'job' AND state = 'failed'", 2)
+        .await;
     scene.later(121);
-    let told = scene.rig.hear("1").await;
+    let told = scene.rig.next_message("1").await;
     assert!(told.starts_with("Job 2 (count crabs) has failed 2 times in a row"), "{told}");
     scene.later(181);
-    assert_eq!(scene.rig.hear("2").await, "42");
+    assert_eq!(scene.rig.next_message("2").await, "42");
     scene.rig.finish().await;
 }
 
@@ -381,12 +387,12 @@ async fn what_must_be_allowed_is_not_done_and_reported_where_the_job_was_asked_f
     let approvals = Approvals { tools: vec!["write_file".to_owned()], roles: Vec::new() };
     let asking = ApprovalSettings { approvals, ..ApprovalSettings::default() };
     let agent = AgentConfig { asking, ..AgentConfig::default() };
-    let mut scene = Scene::of(Parts { agent, ..Parts::default() }).await;
+    let mut scene = Scene::of(RigOptions { agent, ..RigOptions::default() }).await;
     let write = |n: u8| ("write_file", json!({"path": format!("{n}.md"), "content": "hello"}));
     scene.add("1", json!({"when": "every 1h", "text": TASK})).await;
     scene.rig.model.on(TASK, [calls(&[write(1), write(2)]), completes("Not written.")]);
     scene.later(61);
-    let mut heard = scene.rig.heard("1", 2).await;
+    let mut heard = scene.rig.next_messages("1", 2).await;
     heard.sort();
     // One message for both of them.
     assert!(heard[0].contains("I did not run write_file for job 1"), "{heard:?}");
@@ -403,7 +409,7 @@ async fn a_question_of_a_job_is_answered_where_it_was_asked_for() {
     let asks = calls(&[("ask_question", json!({"question": "Which beach?"}))]);
     scene.rig.model.on(TASK, [asks, completes("At the north beach it is low.")]);
     scene.later(21);
-    assert_eq!(scene.rig.hear("1").await, "Which beach?");
+    assert_eq!(scene.rig.next_message("1").await, "Which beach?");
     assert_eq!(scene.rig.ask("1", "the north one").await, "At the north beach it is low.");
     scene.rig.finish().await;
 }
@@ -415,7 +421,7 @@ async fn a_job_says_more_than_its_answer_where_it_was_asked_for() {
     let says_more = calls(&[("message", json!({"text": "I look."}))]);
     scene.rig.model.on(TASK, [says_more, completes("It is low.")]);
     scene.later(21);
-    assert_eq!(scene.rig.heard("1", 2).await, ["I look.", "It is low."]);
+    assert_eq!(scene.rig.next_messages("1", 2).await, ["I look.", "It is low."]);
     scene.rig.finish().await;
 }
 
@@ -426,26 +432,26 @@ async fn stop_ends_what_a_job_does_and_the_job_goes_on() {
     scene.add("1", json!({"when": "every 1h", "text": TASK})).await;
     scene.rig.model.on(TASK, [held(&gate, says("lost")), completes("It is low.")]);
     scene.later(61);
-    scene.rig.hangs_at(&gate).await;
+    scene.rig.wait_at(&gate).await;
     assert_eq!(scene.rig.ask("2", "/stop").await, replies::NOTHING_TO_STOP);
     assert_eq!(scene.rig.ask("1", "/stop").await, replies::STOPPED);
     assert_eq!(scene.runs(), ["stopped"]);
     gate.open();
     scene.later(121);
-    assert_eq!(scene.rig.hear("1").await, "It is low.");
+    assert_eq!(scene.rig.next_message("1").await, "It is low.");
     // What waits in the conversation is withdrawn with it.
     let busy = Gate::shut();
     scene.add("1", json!({"when": "140m", "text": "never", "kind": "here"})).await;
     scene.rig.model.on("busy", [held(&busy, says("lost"))]);
     scene.rig.say("1", "busy");
-    scene.rig.hangs_at(&busy).await;
+    scene.rig.wait_at(&busy).await;
     scene.later(150);
     scene.rig.waiting(1).await;
     assert!(scene.rig.ask("1", "/stop").await.starts_with("Stopped"));
     busy.open();
     scene
         .rig
-        .counts("SELECT count(*) FROM tasks WHERE kind = 'job' AND state = 'stopped'", 2)
+        .wait_for_count("SELECT count(*) FROM tasks WHERE kind = 'job' AND state = 'stopped'", 2)
         .await;
     scene.rig.finish().await;
 }
@@ -459,16 +465,16 @@ async fn a_run_goes_on_after_a_restart_and_one_cut_off_too_often_is_told() {
     let lost = || held(&gate, says("lost"));
     scene.rig.model.on(TASK, [writes, lost(), completes("It is low."), lost()]);
     scene.later(61);
-    scene.rig.hangs_at(&gate).await;
+    scene.rig.wait_at(&gate).await;
     scene.rig.stop_and_start_again().await;
-    assert_eq!(scene.rig.hear("1").await, "It is low.");
+    assert_eq!(scene.rig.next_message("1").await, "It is low.");
     assert_eq!(fs::read_to_string(scene.rig.workspace().join("tide.md")).unwrap(), "x");
     scene.later(121);
-    scene.rig.hang_at(&gate, 2).await;
+    scene.rig.wait_at_times(&gate, 2).await;
     scene.rig.stop().await;
-    scene.rig.change("UPDATE turns SET attempts = 3 WHERE ending IS NULL");
+    scene.rig.execute("UPDATE turns SET attempts = 3 WHERE ending IS NULL");
     scene.rig.start().await;
-    assert_eq!(scene.rig.hear("1").await, replies::job_interrupted(1, TASK));
+    assert_eq!(scene.rig.next_message("1").await, replies::job_interrupted(1, TASK));
     assert_eq!(scene.runs(), ["done", "interrupted"]);
     scene.rig.finish().await;
 }
@@ -481,7 +487,7 @@ async fn jobs_wait_while_the_clock_is_wrong_and_that_is_said_once() {
     scene.rig.stop().await;
     scene.hands.send_replace(DateTime::UNIX_EPOCH + Duration::seconds(40));
     scene.rig.start().await;
-    assert!(scene.rig.hear("1").await.starts_with("My clock shows 1970-01-01 00:00 UTC"));
+    assert!(scene.rig.next_message("1").await.starts_with("My clock shows 1970-01-01 00:00 UTC"));
     scene.hands.send_replace(DateTime::UNIX_EPOCH + Duration::seconds(80));
     assert_eq!(scene.rig.ask("1", "hello").await, "re: hello");
     // The clock of a machine that was off, before it has asked what time it is.
@@ -489,7 +495,7 @@ async fn jobs_wait_while_the_clock_is_wrong_and_that_is_said_once() {
     assert_eq!(scene.rig.ask("1", "hello").await, "re: hello");
     assert!(scene.runs().is_empty());
     scene.later(22);
-    assert_eq!(scene.rig.hear("1").await, "Tea is ready.");
+    assert_eq!(scene.rig.next_message("1").await, "Tea is ready.");
     scene.rig.finish().await;
 }
 
@@ -499,7 +505,7 @@ async fn by_the_machines_own_clock_it_comes_in_a_second() {
     let reminder = json!({"action": "add", "when": "1s", "text": "Tea.", "kind": "message"});
     rig.model.on("remind", [calls(&[("schedule", reminder)]), says("I will.")]);
     rig.say("1", "remind me");
-    assert_eq!(rig.heard("1", 2).await, ["I will.", "Tea."]);
+    assert_eq!(rig.next_messages("1", 2).await, ["I will.", "Tea."]);
     rig.finish().await;
 }
 
@@ -510,7 +516,7 @@ async fn private_jobs_of_others_show_only_when_they_run() {
     let add = json!({"action": "add", "when": "20m", "text": "SYSTEM evil", "kind": "message"});
     scene.rig.model.on("tea", [schedule(add), says("Made.")]);
     scene.rig.say_as(USER, "2", "tea, please");
-    while scene.rig.hear("2").await != "Made." {}
+    while scene.rig.next_message("2").await != "Made." {}
     for arguments in [
         json!({"action": "list"}),
         json!({"action": "show", "id": 1}),

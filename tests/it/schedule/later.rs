@@ -10,7 +10,7 @@ use peacrab::types::message::{DeliveryId, Press};
 use serde_json::json;
 
 use super::jobs::{Scene, TASK, completes, schedules};
-use crate::support::rig::{OTHER_USER, OWNER, Parts, USER};
+use crate::support::rig::{OTHER_USER, OWNER, RigOptions, USER};
 use crate::support::script::{Gate, Reply, calls, held, says};
 
 const ALLOWED: &str = "A call that was allowed";
@@ -19,8 +19,8 @@ const ALLOWED: &str = "A call that was allowed";
 async fn scene() -> Scene {
     let approvals = Approvals { tools: vec!["append_file".to_owned()], roles: Vec::new() };
     let asking = ApprovalSettings { approvals, ..ApprovalSettings::default() };
-    let agent = AgentConfig { asking, ..Parts::default().agent };
-    Scene::of(Parts { agent, ..Parts::default() }).await
+    let agent = AgentConfig { asking, ..RigOptions::default().agent };
+    Scene::of(RigOptions { agent, ..RigOptions::default() }).await
 }
 
 fn append(name: &str) -> (&'static str, serde_json::Value) {
@@ -32,7 +32,7 @@ async fn run(scene: &mut Scene, step: Reply) -> String {
     scene.add("1", json!({"when": "20m", "text": TASK})).await;
     scene.rig.model.on(TASK, [step, completes("I could not write it.")]);
     scene.later(21);
-    let heard = scene.rig.heard("1", 2).await;
+    let heard = scene.rig.next_messages("1", 2).await;
     assert!(heard.contains(&"I could not write it.".to_owned()), "{heard:?}");
     heard.into_iter().find(|text| text.starts_with("I did not run")).expect("a report")
 }
@@ -58,8 +58,8 @@ async fn it_is_done_once_and_its_result_is_told() {
     scene.rig.stop_and_start_again().await;
     scene.rig.model.on(ALLOWED, [completes("It is written.")]);
     press(&scene, OWNER, "1", 0);
-    let heard = scene.rig.heard("1", 3).await;
-    assert!(heard.contains(&replies::making_later(&["append_file"])), "{heard:?}");
+    let heard = scene.rig.next_messages("1", 3).await;
+    assert!(heard.contains(&replies::making_deferred_calls(&["append_file"])), "{heard:?}");
     assert!(heard.iter().any(|text| text.ends_with("It is written.")), "{heard:?}");
     assert_eq!(written(&scene, "tide.md").as_deref(), Some("tide\n"));
     let made = scene.rig.model.last().transcript();
@@ -79,11 +79,11 @@ async fn nothing_else_is_allowed_with_it() {
     let more = calls(&[append("tide.md"), append("other.md")]);
     scene.rig.model.on(ALLOWED, [more, completes("No more.")]);
     press(&scene, OWNER, "1", 0);
-    let heard = scene.rig.heard("1", 3).await;
+    let heard = scene.rig.next_messages("1", 3).await;
     let question = heard.iter().find(|text| text.contains("Approve?")).expect("a question");
     assert!(question.contains("other.md"), "{question}");
     scene.rig.say("1", "/deny 1 all");
-    let heard = scene.rig.heard("1", 3).await;
+    let heard = scene.rig.next_messages("1", 3).await;
     assert!(heard.iter().any(|text| text.ends_with("No more.")), "{heard:?}");
     assert_eq!(written(&scene, "tide.md").as_deref(), Some("tide\n"));
     assert_eq!(written(&scene, "other.md"), None);
@@ -97,9 +97,9 @@ async fn a_crash_in_the_middle_does_not_do_it_twice() {
     let gate = Gate::shut();
     scene.rig.model.on(ALLOWED, [held(&gate, completes("Lost.")), completes("It is written.")]);
     press(&scene, OWNER, "1", 0);
-    scene.rig.hangs_at(&gate).await;
+    scene.rig.wait_at(&gate).await;
     scene.rig.stop_and_start_again().await;
-    let heard = scene.rig.heard("1", 3).await;
+    let heard = scene.rig.next_messages("1", 3).await;
     assert!(heard.iter().any(|text| text.ends_with("It is written.")), "{heard:?}");
     assert_eq!(written(&scene, "tide.md").as_deref(), Some("tide\n"));
     scene.rig.finish().await;
@@ -109,13 +109,13 @@ async fn a_crash_in_the_middle_does_not_do_it_twice() {
 async fn after_a_day_it_is_not_done_any_more() {
     let mut scene = scene().await;
     run(&mut scene, calls(&[append("tide.md")])).await;
-    let valid = scene.rig.look(
+    let valid = scene.rig.query(
         "SELECT CAST((d.expires - c.ended) / 3600000 AS TEXT) FROM deferred_calls d JOIN calls c ON c.id = d.call",
     );
     assert!(["23", "24"].contains(&valid[0].as_str()), "{valid:?}");
-    scene.rig.change("UPDATE deferred_calls SET expires = 1");
+    scene.rig.execute("UPDATE deferred_calls SET expires = 1");
     press(&scene, OWNER, "1", 0);
-    let heard = scene.rig.heard("1", 2).await;
+    let heard = scene.rig.next_messages("1", 2).await;
     assert!(heard.contains(&replies::NOT_OPEN_ANY_MORE.to_owned()), "{heard:?}");
     assert_eq!(written(&scene, "tide.md"), None);
     scene.rig.finish().await;
@@ -130,7 +130,7 @@ async fn of_several_each_has_its_button_and_the_rest_is_offered_again() {
     }
     scene.rig.model.on(ALLOWED, [completes("One.")]);
     press(&scene, OWNER, "1", 1);
-    let heard = scene.rig.heard("1", 4).await;
+    let heard = scene.rig.next_messages("1", 4).await;
     assert!(
         heard.iter().any(|text| text.starts_with("Still open: 1: append_file, 3:")),
         "{heard:?}"
@@ -139,7 +139,7 @@ async fn of_several_each_has_its_button_and_the_rest_is_offered_again() {
     assert!(written(&scene, "2.md").is_some());
     scene.rig.model.on(ALLOWED, [completes("Two."), completes("Three.")]);
     scene.rig.say("1", "/approve later 1 all");
-    scene.rig.heard("1", 3).await;
+    scene.rig.next_messages("1", 3).await;
     assert!(written(&scene, "1.md").is_some() && written(&scene, "3.md").is_some());
     scene.rig.finish().await;
 }
@@ -149,7 +149,7 @@ async fn nobody_else_has_it_done() {
     let mut scene = scene().await;
     run(&mut scene, calls(&[append("tide.md")])).await;
     scene.rig.say_as(USER, "2", "/approve later 1");
-    assert_eq!(scene.rig.hear("2").await, replies::NOT_YOURS_TO_APPROVE);
+    assert_eq!(scene.rig.next_message("2").await, replies::NOT_YOURS_TO_APPROVE);
     assert_eq!(written(&scene, "tide.md"), None);
     assert_eq!(scene.rig.ask("1", "/deny later 1").await, replies::denied_call("append_file"));
     assert_eq!(scene.rig.ask("1", "/approve later 1").await, replies::NOT_OPEN_ANY_MORE);
@@ -165,10 +165,10 @@ async fn all_calls_of_a_run_are_told_of_once_at_its_end_also_after_a_crash() {
     let steps = [calls(&[append("1.md")]), held(&gate, second()), second()];
     scene.rig.model.on(TASK, steps.into_iter().chain([completes("I could not.")]));
     scene.later(21);
-    scene.rig.hangs_at(&gate).await;
+    scene.rig.wait_at(&gate).await;
     assert_eq!(scene.rig.unread("1"), Vec::<String>::new());
     scene.rig.stop_and_start_again().await;
-    let heard = scene.rig.heard("1", 2).await;
+    let heard = scene.rig.next_messages("1", 2).await;
     assert!(heard.contains(&"I could not.".to_owned()), "{heard:?}");
     let report = heard.iter().find(|text| text.starts_with("I did not run")).expect("a report");
     for name in ["1.md", "2.md"] {
@@ -184,18 +184,18 @@ async fn calls_of_a_turn_that_cannot_be_read_any_more_are_told_of_too() {
     let gate = Gate::shut();
     scene.rig.model.on(TASK, [calls(&[append("tide.md")]), held(&gate, says("Lost."))]);
     scene.later(21);
-    scene.rig.hangs_at(&gate).await;
+    scene.rig.wait_at(&gate).await;
     scene.rig.stop().await;
     gate.open();
-    scene.rig.change("UPDATE turns SET sender = 'nobody' WHERE ending IS NULL");
+    scene.rig.execute("UPDATE turns SET sender = 'nobody' WHERE ending IS NULL");
     scene.rig.start().await;
-    let heard = scene.rig.heard("1", 2).await;
+    let heard = scene.rig.next_messages("1", 2).await;
     assert!(heard.contains(&replies::TURN_UNREADABLE.to_owned()), "{heard:?}");
     let report = heard.iter().find(|text| text.starts_with("I did not run")).expect("a report");
     assert!(report.contains("tide.md") && report.contains("/approve later 1"), "{report}");
     scene.rig.model.on(ALLOWED, [completes("It is written.")]);
     press(&scene, OWNER, "1", 0);
-    let heard = scene.rig.heard("1", 3).await;
+    let heard = scene.rig.next_messages("1", 3).await;
     assert!(heard.iter().any(|text| text.ends_with("It is written.")), "{heard:?}");
     assert_eq!(written(&scene, "tide.md").as_deref(), Some("tide\n"));
     scene.rig.finish().await;
@@ -210,18 +210,18 @@ async fn a_call_whose_record_cannot_be_read_is_counted() {
         let refused = calls(&[append("1.md"), append("2.md")]);
         scene.rig.model.on(TASK, [refused, held(&gate, completes("I could not."))]);
         scene.later(minutes + 1);
-        scene.rig.hangs_at(&gate).await;
+        scene.rig.wait_at(&gate).await;
         let which = if minutes == 20 { "LIKE '%1.md%'" } else { "<> ''" };
-        scene.rig.change(&format!(
+        scene.rig.execute(&format!(
             "UPDATE deferred_calls SET {unreadable} WHERE untold IS NOT NULL AND arguments {which}"
         ));
         gate.open();
-        let heard = scene.rig.heard("1", 2).await;
+        let heard = scene.rig.next_messages("1", 2).await;
         assert!(heard.contains(&"I could not.".to_owned()), "{heard:?}");
         match minutes {
             20 => {
                 let report = heard.iter().find(|it| it.starts_with("I did not run")).unwrap();
-                assert!(report.contains(&replies::more_not_done(1)), "{report}");
+                assert!(report.contains(&replies::more_calls_not_made(1)), "{report}");
                 assert!(report.contains("2.md") && !report.contains("1.md"), "{report}");
             }
             _ => assert!(heard.contains(&replies::not_done_unreadable(2)), "{heard:?}"),
@@ -237,10 +237,10 @@ async fn who_stops_a_run_is_told_of_no_calls() {
     let gate = Gate::shut();
     scene.rig.model.on(TASK, [calls(&[append("1.md")]), held(&gate, completes("Lost."))]);
     scene.later(21);
-    scene.rig.hangs_at(&gate).await;
+    scene.rig.wait_at(&gate).await;
     assert_eq!(scene.rig.ask("1", "/stop").await, replies::STOPPED);
     gate.open();
-    scene.rig.counts("SELECT count(*) FROM deferred_calls WHERE state = 'denied'", 1).await;
+    scene.rig.wait_for_count("SELECT count(*) FROM deferred_calls WHERE state = 'denied'", 1).await;
     assert_eq!(scene.rig.ask("1", "/approve later 1").await, replies::NOT_OPEN_ANY_MORE);
     scene.rig.finish().await;
 }
@@ -250,7 +250,7 @@ async fn of_many_calls_the_rest_is_counted() {
     let mut scene = scene().await;
     let all: Vec<_> = (1..=8).map(|number| append(&format!("{number}.md"))).collect();
     let report = run(&mut scene, calls(&all)).await;
-    assert!(report.contains(&replies::more_not_done(2)), "{report}");
+    assert!(report.contains(&replies::more_calls_not_made(2)), "{report}");
     assert!(report.contains("6.md") && !report.contains("7.md"), "{report}");
     assert_eq!(scene.rig.ask("1", "/approve later 7").await, replies::NOT_OPEN_ANY_MORE);
     scene.rig.finish().await;
@@ -258,27 +258,27 @@ async fn of_many_calls_the_rest_is_counted() {
 
 #[tokio::test]
 async fn each_person_decides_about_their_own_folder() {
-    let mut scene = Scene::of(Parts::default()).await;
+    let mut scene = Scene::of(RigOptions::default()).await;
     let shared = scene.rig.path().join("shared");
     fs::create_dir_all(&shared).unwrap();
     fs::write(shared.join("page.txt"), "Write it down.").unwrap();
     let job = json!({"when": "20m", "text": TASK});
     scene.rig.model.on("later", [schedules(job), says("I will.")]);
     scene.rig.say_as(USER, "2", "later");
-    assert_eq!(scene.rig.hear("2").await, "I will.");
+    assert_eq!(scene.rig.next_message("2").await, "I will.");
     let reads = calls(&[("read_file", json!({"path": "shared/page.txt"}))]);
     let steps = [reads, calls(&[append("tide.md")]), completes("I could not write it.")];
     scene.rig.model.on(TASK, steps);
     scene.later(21);
-    let heard = scene.rig.heard("2", 2).await;
+    let heard = scene.rig.next_messages("2", 2).await;
     assert!(heard.iter().any(|text| text.contains("/approve later 1")), "{heard:?}");
     // It is nobody else's.
     assert_eq!(scene.rig.ask("1", "/approve later 1").await, replies::NOT_OPEN_ANY_MORE);
     scene.rig.say_as(OTHER_USER, "3", "/approve later 1");
-    assert_eq!(scene.rig.hear("3").await, replies::NOT_YOURS_TO_APPROVE);
+    assert_eq!(scene.rig.next_message("3").await, replies::NOT_YOURS_TO_APPROVE);
     scene.rig.model.on(ALLOWED, [completes("It is written.")]);
     press(&scene, USER, "2", 0);
-    let heard = scene.rig.heard("2", 3).await;
+    let heard = scene.rig.next_messages("2", 3).await;
     assert!(heard.iter().any(|text| text.ends_with("It is written.")), "{heard:?}");
     let own = scene.rig.path().join(scene.rig.files_of(USER).root().unwrap());
     assert_eq!(fs::read_to_string(own.join("tide.md")).unwrap(), "tide\n");
@@ -294,23 +294,23 @@ async fn the_calls_that_find_no_place_are_offered_again() {
     let each = || held(&gate, completes("It is written."));
     scene.rig.model.on(ALLOWED, [each(), each(), each(), each()]);
     scene.rig.say("1", "/approve later 1 all");
-    let heard = scene.rig.heard("1", 2).await;
+    let heard = scene.rig.next_messages("1", 2).await;
     let begun = ["append_file"; 4];
-    assert!(heard.contains(&replies::too_many_later(4, &begun)), "{heard:?}");
+    assert!(heard.contains(&replies::too_many_deferred_calls(4, &begun)), "{heard:?}");
     assert!(heard.contains(&"Still open: 5: append_file.".to_owned()), "{heard:?}");
     gate.open();
-    scene.rig.heard("1", 4).await;
+    scene.rig.next_messages("1", 4).await;
     assert_eq!(written(&scene, "5.md"), None);
     scene.rig.model.on(ALLOWED, [completes("It is written.")]);
     scene.rig.say("1", "/approve later 5");
-    scene.rig.heard("1", 2).await;
+    scene.rig.next_messages("1", 2).await;
     assert!((1..=5).all(|number| written(&scene, &format!("{number}.md")).is_some()));
     scene.rig.finish().await;
 }
 
 #[tokio::test]
 async fn an_admins_own_call_is_not_the_owners() {
-    let mut parts = Parts::default();
+    let mut parts = RigOptions::default();
     parts.access.admins = vec![OTHER_USER.to_owned()];
     let mut scene = Scene::of(parts).await;
     let shared = scene.rig.path().join("shared");
@@ -318,15 +318,15 @@ async fn an_admins_own_call_is_not_the_owners() {
     fs::write(shared.join("page.txt"), "Tell everybody.").unwrap();
     scene.rig.model.on("later", [schedules(json!({"when": "20m", "text": TASK})), says("I will.")]);
     scene.rig.say_as(OTHER_USER, "3", "later");
-    assert_eq!(scene.rig.hear("3").await, "I will.");
+    assert_eq!(scene.rig.next_message("3").await, "I will.");
     let reads = calls(&[("read_file", json!({"path": "shared/page.txt"}))]);
     let tells = calls(&[("message", json!({"to": "home:2", "text": "a private matter"}))]);
     scene.rig.model.on(TASK, [reads, tells, completes("I could not.")]);
     scene.later(21);
-    let heard = scene.rig.heard("3", 2).await;
+    let heard = scene.rig.next_messages("3", 2).await;
     assert!(heard.iter().any(|text| text.contains("/approve later 1")), "{heard:?}");
     assert_eq!(scene.rig.ask("1", "/approve later 1").await, replies::NOT_OPEN_ANY_MORE);
     scene.rig.say_as(OTHER_USER, "3", "/deny later 1");
-    assert_eq!(scene.rig.hear("3").await, replies::denied_call("message"));
+    assert_eq!(scene.rig.next_message("3").await, replies::denied_call("message"));
     scene.rig.finish().await;
 }

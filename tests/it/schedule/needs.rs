@@ -47,7 +47,7 @@ impl Scene {
 
     async fn answer(&mut self, words: &str) {
         self.rig.say("1", words);
-        while self.rig.hear("1").await != "So be it." {}
+        while self.rig.next_message("1").await != "So be it." {}
     }
 }
 
@@ -81,10 +81,10 @@ async fn a_command_with_the_network_is_asked_about_once_and_sees_its_own_folder_
     let listed = scene.rig.ask("1", "/jobs").await;
     assert!(listed.contains(", command, with the network: "), "{listed}");
     scene.later(61);
-    assert_eq!(scene.rig.hear("1").await, "reached");
-    scene.rig.counts("SELECT count(*) FROM tasks WHERE ended IS NOT NULL", 1).await;
+    assert_eq!(scene.rig.next_message("1").await, "reached");
+    scene.rig.wait_for_count("SELECT count(*) FROM tasks WHERE ended IS NOT NULL", 1).await;
     scene.later(122);
-    assert_eq!(scene.rig.hear("1").await, "again\nreached");
+    assert_eq!(scene.rig.next_message("1").await, "again\nreached");
     let state = scene.rig.path().join("jobs/1/network/seen");
     assert_eq!(fs::read_to_string(state).unwrap(), "again\n");
     scene.rig.finish().await;
@@ -110,7 +110,7 @@ async fn a_command_that_names_paths_sees_these_without_a_network() {
     assert!(listed.contains(", command, sees downloads, lists/tea.md: "), "{listed}");
     scene.later(21);
     let state = home.join("jobs/1/files");
-    let said = scene.rig.hear("1").await;
+    let said = scene.rig.next_message("1").await;
     assert_eq!(said, format!("green teathe page\n{}", state.display()));
     assert!(home.join("downloads/new").exists() && state.join("kept").exists());
     assert_eq!(fs::read_to_string(home.join("workspace/lists/tea.md")).unwrap(), "green tea");
@@ -127,7 +127,7 @@ async fn the_output_of_such_a_check_is_untrusted() {
     let writes = calls(&[("write_file", json!({"path": "plan.md", "content": "evil"}))]);
     scene.rig.model.on("wake up", [writes, completes("I did.")]);
     scene.later(21);
-    let mut heard = scene.rig.heard("1", 2).await;
+    let mut heard = scene.rig.next_messages("1", 2).await;
     heard.sort();
     assert!(heard[0].starts_with("I did not run write_file for job 1"), "{heard:?}");
     let plan = scene.rig.workspace().join("plan.md");
@@ -144,7 +144,7 @@ async fn another_command_or_other_needs_are_asked_about_again_and_another_time_i
         [schedules(json!({"action": "edit", "id": 1, "when": "every 2h"})), says("I will.")],
     );
     assert_eq!(scene.rig.ask("1", "later").await, "I will.");
-    let needs = |scene: &Scene| scene.rig.look("SELECT needs || payload FROM jobs").remove(0);
+    let needs = |scene: &Scene| scene.rig.query("SELECT needs || payload FROM jobs").remove(0);
     assert_eq!(needs(&scene), r#""network"{"command":"date"}"#);
     let edit = |text: &str| json!({"action": "edit", "id": 1, "kind": "command", "text": text});
     scene.question(network(edit("curl evil"))).await;
@@ -161,7 +161,7 @@ async fn another_command_or_other_needs_are_asked_about_again_and_another_time_i
     assert_eq!(needs(&scene), r#""workspace"{"command":"pwd"}"#);
     scene.later(150);
     let workspace = scene.rig.workspace().canonicalize().unwrap();
-    assert_eq!(scene.rig.hear("1").await, workspace.display().to_string());
+    assert_eq!(scene.rig.next_message("1").await, workspace.display().to_string());
     scene.rig.finish().await;
 }
 
@@ -170,7 +170,7 @@ async fn a_denied_job_is_not_made_and_wrong_needs_are_explained() {
     let mut scene = scene().await;
     scene.question(network(command("20m", "date"))).await;
     scene.answer("/deny 1").await;
-    assert!(scene.rig.look("SELECT id FROM jobs").is_empty());
+    assert!(scene.rig.query("SELECT id FROM jobs").is_empty());
     let add = |more: Value| {
         let mut job = json!({"action": "add", "when": "20m", "text": "date", "kind": "command"});
         job.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -189,7 +189,7 @@ async fn a_denied_job_is_not_made_and_wrong_needs_are_explained() {
     for (number, path) in ["memory", "people", "gone.md"].into_iter().enumerate() {
         assert!(scene.cron(add(json!({"paths": [path]})), "1").await.contains("Created"));
         scene.later(21 * (number as i64 + 1));
-        let told = scene.rig.hear("1").await;
+        let told = scene.rig.next_message("1").await;
         assert!(told.contains("failed") && told.contains(path), "{told}");
     }
     scene.rig.finish().await;
@@ -219,21 +219,21 @@ async fn the_folder_of_a_job_is_its_own_and_ends_with_it() {
     let seen = format!("find {} -name kept 2>/dev/null; ls ..; echo looked", jobs.display());
     scene.grant(2, network(command("90m", &seen))).await;
     scene.later(61);
-    assert_eq!(scene.rig.hear("1").await, "done");
+    assert_eq!(scene.rig.next_message("1").await, "done");
     assert!(jobs.join("1/files/kept").exists());
     scene.later(91);
-    let said = scene.rig.hear("1").await;
+    let said = scene.rig.next_message("1").await;
     assert!(!said.contains("kept") && said.ends_with("looked"), "{said}");
     let told = scene.rig.ask("1", "/jobs rm 1").await;
     assert!(told.contains("The files that its command kept are deleted."), "{told}");
-    scene.rig.becomes(|_| !jobs.join("1").exists()).await;
+    scene.rig.wait_until(|_| !jobs.join("1").exists()).await;
     assert!(jobs.join("2/network").exists());
     // One whose job ended just before a crash is deleted at the next start.
     scene.rig.stop().await;
     fs::create_dir_all(jobs.join("77/files/deep")).unwrap();
     std::os::unix::fs::symlink(scene.rig.workspace(), jobs.join("77/files/link")).unwrap();
     scene.rig.start().await;
-    scene.rig.becomes(|_| !jobs.join("77").exists()).await;
+    scene.rig.wait_until(|_| !jobs.join("77").exists()).await;
     assert!(jobs.join("2/network").exists());
     assert!(scene.rig.workspace().join("plan.md").exists());
     scene.rig.finish().await;
@@ -246,10 +246,10 @@ async fn a_run_that_is_cut_off_keeps_its_folder_and_is_not_repeated() {
     scene.grant(1, network(command("every 1h", text))).await;
     scene.later(61);
     let ran = scene.rig.path().join("jobs/1/network/ran");
-    scene.rig.becomes(|_| ran.exists()).await;
+    scene.rig.wait_until(|_| ran.exists()).await;
     scene.rig.stop().await;
     scene.rig.start().await;
-    let told = scene.rig.hear("1").await;
+    let told = scene.rig.next_message("1").await;
     assert!(told.contains("was interrupted"), "{told}");
     assert_eq!(fs::read_to_string(ran).unwrap(), "x\n");
     scene.rig.finish().await;
@@ -268,7 +268,7 @@ async fn a_folder_that_holds_too_much_stops_its_job() {
     fs::create_dir_all(state.join("a/b")).unwrap();
     fs::write(state.join("a/b/big"), vec![0; 1_000_001]).unwrap();
     scene.later(21);
-    let told = scene.rig.hear("1").await;
+    let told = scene.rig.next_message("1").await;
     assert!(told.contains("take more than 1 MB"), "{told}");
     scene.rig.finish().await;
 }

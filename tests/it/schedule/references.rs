@@ -35,7 +35,7 @@ async fn reported(words: &str) -> Scene {
     let reads = calls(&[("read_file", json!({"path": "downloads/page.txt"}))]);
     scene.rig.model.on(TASK, [reads, completes(words)]);
     scene.later(21);
-    assert_eq!(scene.rig.hear("1").await, words);
+    assert_eq!(scene.rig.next_message("1").await, words);
     scene
 }
 
@@ -53,7 +53,7 @@ async fn opened(scene: &mut Scene, open: (&str, Value)) -> String {
     assert!(is_question(&question) && question.contains("from memory_search"), "{question}");
     let told = scene.rig.model.last().transcript();
     scene.rig.say("1", "/deny 1");
-    scene.rig.heard("1", 3).await;
+    scene.rig.next_messages("1", 3).await;
     told
 }
 
@@ -80,7 +80,7 @@ async fn nobody_else_opens_it() {
     let open = opens(&goes_on(&mut scene).await);
     scene.rig.model.on("steal it", [calls(&[open]), says("Nothing.")]);
     scene.rig.say_as(USER, "2", "steal it");
-    assert_eq!(scene.rig.hear("2").await, "Nothing.");
+    assert_eq!(scene.rig.next_message("2").await, "Nothing.");
     let told = scene.rig.model.last().transcript();
     assert!(told.contains("Nothing was found") && !told.contains("sideways"), "{told}");
     scene.rig.finish().await;
@@ -95,10 +95,10 @@ async fn who_quotes_it_shows_it_as_the_words_of_others() {
         let (author, text) = ("Peacrab".to_owned(), "Walk sideways.".to_owned());
         message.body.quoted = Some(Quote { author, text, by_others: false, by_bot: true });
     });
-    let question = scene.rig.hear("1").await;
+    let question = scene.rig.next_message("1").await;
     assert!(is_question(&question), "{question}");
     scene.rig.say("1", "/deny 1");
-    scene.rig.heard("1", 3).await;
+    scene.rig.next_messages("1", 3).await;
     scene.rig.finish().await;
 }
 
@@ -107,9 +107,9 @@ async fn a_text_that_was_written_after_reading_others_is_not_even_named() {
     for chat in ["1", "-1"] {
         let mut scene = Scene::of(Default::default()).await;
         scene.add(chat, json!({"when": "20m", "text": "Walk sideways.", "kind": "message"})).await;
-        scene.rig.change("UPDATE jobs SET tainted = 1");
+        scene.rig.execute("UPDATE jobs SET tainted = 1");
         scene.later(21);
-        assert_eq!(scene.rig.hear(chat).await, "Walk sideways.");
+        assert_eq!(scene.rig.next_message(chat).await, "Walk sideways.");
         scene.rig.ask(chat, "and now?").await;
         let told = scene.rig.model.last().transcript();
         // In a group it stands as it was sent.
@@ -129,11 +129,11 @@ async fn a_text_that_was_written_after_reading_others_is_not_even_named() {
 async fn an_incognito_conversation_keeps_nothing_elsewhere() {
     let mut scene = Scene::of(Default::default()).await;
     scene.add("1", json!({"when": "20m", "text": "Walk sideways.", "kind": "message"})).await;
-    scene.rig.change("UPDATE jobs SET tainted = 1");
+    scene.rig.execute("UPDATE jobs SET tainted = 1");
     assert_eq!(scene.rig.ask("1", "/incognito").await, replies::INCOGNITO);
     scene.later(21);
-    assert_eq!(scene.rig.hear("1").await, "Walk sideways.");
-    scene.rig.counts("SELECT count(*) FROM sessions WHERE kind = 'aside'", 0).await;
+    assert_eq!(scene.rig.next_message("1").await, "Walk sideways.");
+    scene.rig.wait_for_count("SELECT count(*) FROM sessions WHERE kind = 'aside'", 0).await;
     scene.rig.ask("1", "and now?").await;
     let told = scene.rig.model.last().transcript();
     assert!(told.contains("assistant: Walk sideways."), "{told}");

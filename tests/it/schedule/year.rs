@@ -304,7 +304,7 @@ async fn failures_are_told_after_two_rest_longer_each_time_and_pause_after_ten()
     scene
         .write(|store| {
             let owner = Address { channel: "home".into(), chat: "9".into(), thread: None };
-            peacrab::people::set_owner_place(store, &owner, &ADA.into())
+            peacrab::people::set_owner_address(store, &owner, &ADA.into())
         })
         .await;
     let every = Timing::Every { seconds: 60, from: start() };
@@ -362,7 +362,7 @@ async fn jobs_of_people_who_were_shut_out_are_paused_and_the_owner_is_told() {
     scene
         .write(|store| {
             let owner = Address { channel: "home".into(), chat: "9".into(), thread: None };
-            peacrab::people::set_owner_place(store, &owner, &ADA.into())
+            peacrab::people::set_owner_address(store, &owner, &ADA.into())
         })
         .await;
     let due = start() + Duration::minutes(1);

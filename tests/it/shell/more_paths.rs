@@ -38,15 +38,15 @@ impl Scene {
 }
 
 impl Scene {
-    fn desk(&self) -> Desk {
-        Desk::with(&self.config, Role::Owner, ChatKind::Private)
+    fn fixture(&self) -> ShellFixture {
+        ShellFixture::with(&self.config, Role::Owner, ChatKind::Private)
     }
 }
 
 /// What a command says, or why it is refused, and whether it counts as untrusted.
-async fn run(desk: &Desk, arguments: Value) -> (String, bool) {
-    let (tool, _) = desk.tools.authorise("exec", desk.cx.role).unwrap();
-    match tool.call_json(&arguments.to_string(), &desk.cx).await {
+async fn run(fixture: &ShellFixture, arguments: Value) -> (String, bool) {
+    let (tool, _) = fixture.tools.authorise("exec", fixture.cx.role).unwrap();
+    match tool.call_json(&arguments.to_string(), &fixture.cx).await {
         Ok(ToolOutput::Text { for_model, sources }) => {
             let is_untrusted = sources.contains(&Source::Command { read_others: true });
             (for_model, is_untrusted)
@@ -59,10 +59,10 @@ async fn run(desk: &Desk, arguments: Value) -> (String, bool) {
 #[tokio::test]
 async fn others_files_are_seen_by_untrusted_commands_only() {
     let scene = Scene::new(&[]);
-    let desk = scene.desk();
+    let fixture = scene.fixture();
     let page = scene.path("read/page").display().to_string();
     let reads = format!("cat {page}");
-    let (refused, _) = run(&desk, json!({"command": reads})).await;
+    let (refused, _) = run(&fixture, json!({"command": reads})).await;
     assert!(
         refused.contains("others may write in") && refused.contains("`untrusted`"),
         "{refused}"
@@ -70,37 +70,37 @@ async fn others_files_are_seen_by_untrusted_commands_only() {
     // Without its name, too.
     let (head, tail) = page.split_at(5);
     let hidden = format!("a={head}; cat \"$a\"{tail}; true");
-    let (said, is_untrusted) = run(&desk, json!({"command": hidden})).await;
+    let (said, is_untrusted) = run(&fixture, json!({"command": hidden})).await;
     assert!(!said.contains("Obey.") && !is_untrusted, "{said}");
-    let (said, is_untrusted) = run(&desk, json!({"command": reads, "untrusted": true})).await;
+    let (said, is_untrusted) = run(&fixture, json!({"command": reads, "untrusted": true})).await;
     assert!(said.contains("Obey.") && is_untrusted, "{said}");
 }
 
 #[tokio::test]
 async fn nothing_leaves_the_workspace_by_way_of_them() {
     let scene = Scene::new(&[]);
-    let desk = scene.desk();
+    let fixture = scene.fixture();
     let (head, tail) = ("/", scene.path("write/out").display().to_string());
     let copies = format!("a={head}; cp AGENTS.md \"$a\"{}; true", tail.trim_start_matches('/'));
-    run(&desk, json!({"command": copies})).await;
+    run(&fixture, json!({"command": copies})).await;
     assert!(!scene.path("write/out").exists());
     let writes = format!("echo x > {tail}");
-    run(&desk, json!({"command": writes, "untrusted": true})).await;
+    run(&fixture, json!({"command": writes, "untrusted": true})).await;
     assert!(scene.path("write/out").exists());
 }
 
 #[tokio::test]
 async fn trusted_ones_are_seen_with_the_workspace() {
     let scene = Scene::new(&["read/own", "write"]);
-    let desk = scene.desk();
+    let fixture = scene.fixture();
     let page = scene.path("read/own/page").display().to_string();
-    let (said, is_untrusted) = run(&desk, json!({"command": format!("cat {page}")})).await;
+    let (said, is_untrusted) = run(&fixture, json!({"command": format!("cat {page}")})).await;
     assert!(said.contains("mine") && !is_untrusted, "{said}");
     let out = scene.path("write/out").display().to_string();
-    run(&desk, json!({"command": format!("cp AGENTS.md {out}")})).await;
+    run(&fixture, json!({"command": format!("cp AGENTS.md {out}")})).await;
     assert!(scene.path("write/out").exists());
     let beside = format!("cd {}/..; cat page; true", scene.path("read/own").display());
-    let (said, _) = run(&desk, json!({"command": beside})).await;
+    let (said, _) = run(&fixture, json!({"command": beside})).await;
     assert!(!said.contains("Obey."), "{said}");
 }
 
@@ -136,8 +136,8 @@ async fn a_folder_with_a_role_is_seen_by_commands_of_that_role_only_in_private()
         (Role::Owner, ChatKind::Group),
         (Role::Owner, ChatKind::Private),
     ] {
-        let desk = Desk::with(&scene.config, role, place);
-        let (said, _) = run(&desk, json!({"command": command, "untrusted": true})).await;
+        let fixture = ShellFixture::with(&scene.config, role, place);
+        let (said, _) = run(&fixture, json!({"command": command, "untrusted": true})).await;
         let sees = role == Role::Owner && place == ChatKind::Private;
         assert_eq!(said.contains("Obey."), sees, "{role} {place:?}: {said}");
         assert_eq!(out.exists(), sees, "{role} {place:?}: {said}");
@@ -151,8 +151,8 @@ async fn a_trusted_part_of_a_folder_has_its_role() {
     let out = scene.path("write/out");
     let command = format!("cat {page}; echo x > {}; true", out.display());
     for (role, sees) in [(Role::Admin, false), (Role::Owner, true)] {
-        let desk = Desk::with(&scene.config, role, ChatKind::Private);
-        let (said, _) = run(&desk, json!({"command": command})).await;
+        let fixture = ShellFixture::with(&scene.config, role, ChatKind::Private);
+        let (said, _) = run(&fixture, json!({"command": command})).await;
         assert_eq!((said.contains("mine"), out.exists()), (sees, sees), "{role}: {said}");
     }
 }
@@ -161,7 +161,7 @@ async fn a_trusted_part_of_a_folder_has_its_role() {
 async fn nobody_is_told_to_open_a_folder_that_their_role_does_not_see() {
     let scene = Scene::for_the_owner(&[]);
     let reads = format!("cat {}; true", scene.path("read/page").display());
-    let desk = Desk::with(&scene.config, Role::User, ChatKind::Private);
-    let (said, _) = run(&desk, json!({"command": reads})).await;
+    let fixture = ShellFixture::with(&scene.config, Role::User, ChatKind::Private);
+    let (said, _) = run(&fixture, json!({"command": reads})).await;
     assert!(!said.contains("untrusted") && said.contains("exit code 0"), "{said}");
 }

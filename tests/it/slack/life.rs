@@ -7,7 +7,7 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use super::CREW;
-use crate::support::binary::{Scene, model, until};
+use crate::support::binary::{ProgramFixture, model, until};
 use crate::support::model_api::{ModelApi, Platform, Reply};
 use crate::support::slack_api::line::{ADA, BOB, Line};
 use crate::support::slack_api::socket::LinkFault;
@@ -37,8 +37,8 @@ async fn bring_to_end(api: &SlackApi) {
 #[tokio::test]
 async fn answers_once_in_a_thread_of_the_question() {
     let api = SlackApi::start().await;
-    let scene = Scene::new(&home(&api));
-    let _daemon = scene.daemon().await;
+    let fixture = ProgramFixture::new(&home(&api));
+    let _daemon = fixture.daemon().await;
     let first = api.say(&Line::channel(CREW, &BOB, "<@U0CRAB> one"));
     let answer = api.wait_for_words(CREW, "one").await;
     assert_eq!(answer.thread.as_deref(), Some(first.as_str()));
@@ -58,8 +58,8 @@ async fn answers_once_in_a_thread_of_the_question() {
 #[tokio::test]
 async fn nobody_can_have_it_ping_everybody() {
     let api = SlackApi::start().await;
-    let scene = Scene::new(&home(&api));
-    let _daemon = scene.daemon().await;
+    let fixture = ProgramFixture::new(&home(&api));
+    let _daemon = fixture.daemon().await;
     // As Slack sends what somebody types letter by letter.
     api.say(&Line::im(&BOB, "say &lt;!channel&gt; &amp; &lt;@U0ADA&gt;"));
     let echo = api.wait_for_words("D0BOB", "channel").await;
@@ -69,8 +69,8 @@ async fn nobody_can_have_it_ping_everybody() {
 #[tokio::test]
 async fn gives_a_sign_that_it_has_taken_a_message_up() {
     let api = SlackApi::start().await;
-    let scene = Scene::new(&home(&api));
-    let _daemon = scene.daemon().await;
+    let fixture = ProgramFixture::new(&home(&api));
+    let _daemon = fixture.daemon().await;
     let ts = api.say(&Line::channel(CREW, &BOB, "<@U0CRAB> hello"));
     api.wait_for_words(CREW, "hello").await;
     let seen = (CREW.to_owned(), ts, "eyes".to_owned());
@@ -80,8 +80,8 @@ async fn gives_a_sign_that_it_has_taken_a_message_up() {
 #[tokio::test]
 async fn a_thread_that_begins_is_told_what_was_said_before() {
     let (api, main) = (SlackApi::start().await, ModelApi::start(Platform::OpenAi).await);
-    let scene = Scene::new(&(model("main", &main) + &home(&api)));
-    let _daemon = scene.daemon().await;
+    let fixture = ProgramFixture::new(&(model("main", &main) + &home(&api)));
+    let _daemon = fixture.daemon().await;
     let root = api.say_unheard(&Line::channel(CREW, &BOB, "the crab is blue"));
     api.say_unheard(&Line::channel(CREW, &ADA, "no, it is green").in_thread(&root));
     let chunk = json!({ "choices": [
@@ -97,14 +97,14 @@ async fn a_thread_that_begins_is_told_what_was_said_before() {
 #[tokio::test]
 async fn what_was_said_while_it_was_off_is_answered_once() {
     let api = SlackApi::start().await;
-    let scene = Scene::new(&home(&api));
-    let daemon = scene.daemon().await;
+    let fixture = ProgramFixture::new(&home(&api));
+    let daemon = fixture.daemon().await;
     api.say(&Line::im(&ADA, "hello"));
     api.wait_for_words("D0ADA", "hello").await;
     daemon.kill().await;
     api.say_unheard(&Line::im(&ADA, "missed"));
     api.say(&Line::im(&ADA, "brought again"));
-    let _daemon = scene.daemon().await;
+    let _daemon = fixture.daemon().await;
     api.wait_for_words("D0ADA", "missed").await;
     api.wait_for_words("D0ADA", "brought again").await;
     bring_to_end(&api).await;
@@ -114,8 +114,8 @@ async fn what_was_said_while_it_was_off_is_answered_once() {
 #[tokio::test]
 async fn a_lost_answer_is_looked_up_and_not_repeated() {
     let api = SlackApi::start().await;
-    let scene = Scene::new(&home(&api));
-    let _daemon = scene.daemon().await;
+    let fixture = ProgramFixture::new(&home(&api));
+    let _daemon = fixture.daemon().await;
     api.fail("chat.postMessage", 1, &Fault::CutAfter);
     api.say(&Line::im(&ADA, "hello"));
     api.wait_for_calls("conversations.history", 1).await;
@@ -131,13 +131,13 @@ async fn a_lost_answer_is_looked_up_and_not_repeated() {
 #[tokio::test]
 async fn a_revoked_token_is_said_once_and_ends_nothing() {
     let api = SlackApi::start().await;
-    let scene = Scene::new(&home(&api));
-    let mut daemon = scene.daemon().await;
-    scene.wait_for_link().await;
+    let fixture = ProgramFixture::new(&home(&api));
+    let mut daemon = fixture.daemon().await;
+    fixture.wait_for_link().await;
     api.revoke(Some("token_revoked"));
     api.break_link(LinkFault::Drop);
-    scene.wait_for_trouble("token_revoked").await;
-    let ended = scene.run(&["chat", "-m", "hello"]).await;
+    fixture.wait_for_trouble("token_revoked").await;
+    let ended = fixture.run(&["chat", "-m", "hello"]).await;
     assert!(ended.code == Some(0) && ended.out.contains("You said: hello"), "{ended:?}");
     assert!(daemon.is_running());
     let log = daemon.log();
@@ -149,9 +149,9 @@ async fn a_revoked_token_is_said_once_and_ends_nothing() {
 #[tokio::test]
 async fn a_link_that_drops_is_taken_up_again() {
     let api = SlackApi::start().await;
-    let scene = Scene::new(&home(&api));
-    let _daemon = scene.daemon().await;
-    scene.wait_for_link().await;
+    let fixture = ProgramFixture::new(&home(&api));
+    let _daemon = fixture.daemon().await;
+    fixture.wait_for_link().await;
     for round in 0..3 {
         api.break_link(LinkFault::Drop);
         api.say(&Line::im(&ADA, &format!("round {round}")));
@@ -164,8 +164,8 @@ async fn a_link_that_drops_is_taken_up_again() {
 #[tokio::test]
 async fn stops_when_told_in_a_thread() {
     let api = SlackApi::start().await;
-    let scene = Scene::new(&home(&api));
-    let _daemon = scene.daemon().await;
+    let fixture = ProgramFixture::new(&home(&api));
+    let _daemon = fixture.daemon().await;
     let root = api.say(&Line::channel(CREW, &BOB, "<@U0CRAB> hello"));
     api.wait_for_words(CREW, "hello").await;
     api.say(&Line::channel(CREW, &BOB, "!stop").in_thread(&root));
@@ -177,8 +177,8 @@ async fn stops_when_told_in_a_thread() {
 async fn the_owner_lets_a_stranger_in_with_a_button() {
     let api = SlackApi::start().await;
     let without_bob = home(&api).replace(&format!("allow = [\"{}\"]", BOB.id), "allow = []");
-    let scene = Scene::new(&without_bob);
-    let _daemon = scene.daemon().await;
+    let fixture = ProgramFixture::new(&without_bob);
+    let _daemon = fixture.daemon().await;
     bring_to_end(&api).await;
     api.say(&Line::im(&BOB, "hello"));
     api.wait_for_words("D0BOB", "Your code is").await;
@@ -209,7 +209,7 @@ const KILLS: usize = 15;
 async fn random_kills_lose_nothing_and_double_nothing() {
     let api = SlackApi::start().await;
     api.again_after(Duration::from_millis(200));
-    let scene = Scene::new(&home(&api));
+    let fixture = ProgramFixture::new(&home(&api));
     let mut said = Vec::new();
     let mut say = || {
         let text = format!("line-{}-end", said.len());
@@ -219,7 +219,7 @@ async fn random_kills_lose_nothing_and_double_nothing() {
     };
     for _ in 0..KILLS {
         say();
-        let daemon = scene.begin(scene.command(&[], &["run"]));
+        let daemon = fixture.begin(fixture.command(&[], &["run"]));
         let alive = Duration::from_millis(fastrand::u64(10..500));
         let quiet = alive.mul_f64(fastrand::f64());
         // The moments are the test itself, not what it waits for.
@@ -228,7 +228,7 @@ async fn random_kills_lose_nothing_and_double_nothing() {
         sleep(alive.saturating_sub(quiet)).await;
         daemon.kill().await;
     }
-    let _daemon = scene.daemon().await;
+    let _daemon = fixture.daemon().await;
     for text in &said {
         until(text, async || (!to(&api, text).is_empty()).then_some(())).await;
     }

@@ -10,8 +10,8 @@ use rusqlite::Connection;
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 
-use crate::support::double::Double;
-use crate::support::rig::{Parts, Rig};
+use crate::support::fake_channel::FakeChannel;
+use crate::support::rig::{Rig, RigOptions};
 
 /// The oldest version that is migrated.
 const BASE: u32 = 7;
@@ -86,7 +86,7 @@ async fn a_store_of_each_former_version_becomes_like_a_new_one_and_keeps_what_wa
 
         // A daemon goes on with it.
         drop(store);
-        let mut rig = Rig::at_rest(Double::with(false, 4_000), Parts::default());
+        let mut rig = Rig::at_rest(FakeChannel::with(false, 4_000), RigOptions::default());
         make_store(&rig.path(), version);
         rig.start().await;
         assert_eq!(rig.ask("1", "and now?").await, "re: and now?", "version {version}");

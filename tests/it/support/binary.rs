@@ -31,7 +31,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// A config and a home.
-pub(crate) struct Scene {
+pub(crate) struct ProgramFixture {
     folder: TempDir,
 }
 
@@ -61,13 +61,13 @@ pub(crate) struct Daemon {
     log: PathBuf,
 }
 
-impl Scene {
+impl ProgramFixture {
     pub(crate) fn new(config: &str) -> Self {
-        let scene = Self { folder: tempfile::tempdir().unwrap() };
+        let fixture = Self { folder: tempfile::tempdir().unwrap() };
         let mut file = OpenOptions::new();
-        let mut file = file.create(true).write(true).mode(0o600).open(scene.config()).unwrap();
+        let mut file = file.create(true).write(true).mode(0o600).open(fixture.config()).unwrap();
         file.write_all(config.as_bytes()).unwrap();
-        scene
+        fixture
     }
 
     /// Where the test may put things.

@@ -178,7 +178,7 @@ impl BotApi {
 
     /// What the bot said to who pressed, by the query's id.
     pub(crate) async fn wait_for_answer(&self, query: &str) -> Option<String> {
-        self.state.comes("an answer to a press", |state| state.answer_to(query)).await
+        self.state.wait_for("an answer to a press", |state| state.answer_to(query)).await
     }
 
     /// The same, if there is one yet.
@@ -263,24 +263,24 @@ impl BotApi {
     }
 
     pub(crate) async fn wait_for_sent(&self, count: usize) -> Vec<Sent> {
-        self.state.becomes("messages sent", |state| state.sent.len() >= count).await;
+        self.state.wait_until("messages sent", |state| state.sent.len() >= count).await;
         self.sent()
     }
 
     /// Until a message to `chat` holds `words`; gives the first that does.
     pub(crate) async fn wait_for_words(&self, chat: i64, words: &str) -> Sent {
         let fits = |sent: &&Sent| sent.chat == chat && sent.text.contains(words);
-        self.state.comes(words, |state| state.sent.iter().find(fits).cloned()).await
+        self.state.wait_for(words, |state| state.sent.iter().find(fits).cloned()).await
     }
 
     /// Until `method` has been called that often.
     pub(crate) async fn wait_for_calls(&self, method: &str, count: usize) {
-        self.state.becomes(method, |state| state.calls.of(method).count() >= count).await;
+        self.state.wait_until(method, |state| state.calls.of(method).count() >= count).await;
     }
 
     /// Until the bot has confirmed all updates.
     pub(crate) async fn wait_for_confirmed(&self) {
-        self.state.becomes("confirmations", |state| state.pending.is_empty()).await;
+        self.state.wait_until("confirmations", |state| state.pending.is_empty()).await;
     }
 }
 

@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 
 use super::watched::{Received, Watched};
 use line::{ANOTHER_BOT, BOT, Line, Person};
-pub(crate) use sessions::Disturb;
+pub(crate) use sessions::ConnectionFault;
 use state::State;
 pub(crate) use state::{Interaction, Sent};
 
@@ -100,7 +100,7 @@ impl DiscordApi {
     pub(crate) fn revoke(&self) {
         self.state.change(|state| {
             state.is_revoked = true;
-            state.sessions.disturb.push_back(Disturb::Close(Some(4004)));
+            state.sessions.disturb.push_back(ConnectionFault::Close(Some(4004)));
         });
     }
 
@@ -170,7 +170,7 @@ impl DiscordApi {
             let interaction = &state.interactions[&interaction];
             interaction.answer.is_some().then(|| interaction.clone())
         };
-        self.state.comes("an answer to the interaction", answered).await
+        self.state.wait_for("an answer to the interaction", answered).await
     }
 
     /// The next `times` calls of `call` (`POST /channels/*/messages`) come to `fault`; after those
@@ -185,7 +185,7 @@ impl DiscordApi {
     }
 
     /// Something happens to the live gateway connection.
-    pub(crate) fn disturb(&self, disturb: Disturb) {
+    pub(crate) fn disturb(&self, disturb: ConnectionFault) {
         self.state.change(|state| state.sessions.disturb.push_back(disturb));
     }
 
@@ -288,30 +288,30 @@ impl DiscordApi {
 
     /// Until so many calls of `call` (`GET /channels/*`) have come.
     pub(crate) async fn wait_for_calls(&self, call: &str, count: usize) {
-        self.state.becomes(call, |state| state.calls.count(call) >= count).await;
+        self.state.wait_until(call, |state| state.calls.count(call) >= count).await;
     }
 
     pub(crate) async fn wait_for_sent(&self, count: usize) -> Vec<Sent> {
-        self.state.becomes("messages sent", |state| state.sent.len() >= count).await;
+        self.state.wait_until("messages sent", |state| state.sent.len() >= count).await;
         self.sent()
     }
 
     /// Until a message to `channel` holds `words`; gives the first that does.
     pub(crate) async fn wait_for_words(&self, channel: u64, words: &str) -> Sent {
         let fits = |sent: &&Sent| sent.channel == channel && sent.text.contains(words);
-        self.state.comes(words, |state| state.sent.iter().find(fits).cloned()).await
+        self.state.wait_for(words, |state| state.sent.iter().find(fits).cloned()).await
     }
 
     /// Until so many sessions have been begun, and so many resumed.
     pub(crate) async fn wait_for_sessions(&self, identified: usize, resumed: usize) {
         self.state
-            .becomes("sessions", |state| {
+            .wait_until("sessions", |state| {
                 state.sessions.identified >= identified && state.sessions.resumed >= resumed
             })
             .await;
     }
 
     pub(crate) async fn wait_for_heartbeats(&self, count: usize) {
-        self.state.becomes("heartbeats", |state| state.sessions.heartbeats >= count).await;
+        self.state.wait_until("heartbeats", |state| state.sessions.heartbeats >= count).await;
     }
 }

@@ -8,7 +8,7 @@ use std::process::Stdio;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 
-use super::binary::{Daemon, Ended, Scene};
+use super::binary::{Daemon, Ended, ProgramFixture};
 
 /// Room for a home, and little more.
 const SIZE: &str = "size=6m,mode=700";
@@ -22,8 +22,8 @@ pub(crate) struct Disk {
 
 impl Disk {
     /// None where no disk can be mounted.
-    pub(crate) async fn of(scene: &Scene) -> Option<Self> {
-        let disk = Self::mount(scene).await;
+    pub(crate) async fn of(fixture: &ProgramFixture) -> Option<Self> {
+        let disk = Self::mount(fixture).await;
         if disk.is_none() {
             print_skipped();
         }
@@ -31,11 +31,11 @@ impl Disk {
     }
 
     #[expect(clippy::disallowed_methods, reason = "what it starts is not the program")]
-    async fn mount(scene: &Scene) -> Option<Self> {
-        fs::create_dir_all(scene.home()).unwrap();
+    async fn mount(fixture: &ProgramFixture) -> Option<Self> {
+        fs::create_dir_all(fixture.home()).unwrap();
         let mount = "mount -t tmpfs -o \"$1\" tmpfs \"$0\" && echo mounted && exec sleep 600";
         let mut holder = Command::new("unshare");
-        holder.args(["-rm", "sh", "-c", mount]).arg(scene.home()).arg(SIZE);
+        holder.args(["-rm", "sh", "-c", mount]).arg(fixture.home()).arg(SIZE);
         holder.stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
         let mut holder = holder.spawn().ok()?;
         let mut said = String::new();
@@ -45,7 +45,7 @@ impl Disk {
             return None;
         }
         let root = PathBuf::from(format!("/proc/{}/root", holder.id()?));
-        let home = root.join(scene.home().strip_prefix("/").unwrap());
+        let home = root.join(fixture.home().strip_prefix("/").unwrap());
         let disk = Self { holder, home };
         // It may be entered, too.
         let mut look = Command::new("nsenter");
@@ -61,10 +61,10 @@ impl Disk {
         words.map(str::to_owned).to_vec()
     }
 
-    pub(crate) fn begin(&self, scene: &Scene) -> Daemon {
+    pub(crate) fn begin(&self, fixture: &ProgramFixture) -> Daemon {
         let wrapper = self.wrapper();
         let wrapper: Vec<&OsStr> = wrapper.iter().map(AsRef::as_ref).collect();
-        scene.begin(scene.command(&wrapper, &["run"]))
+        fixture.begin(fixture.command(&wrapper, &["run"]))
     }
 
     /// Fills it to the last byte.
@@ -85,18 +85,18 @@ impl Disk {
 
     /// Makes it read-only, as a card that fails becomes.
     #[expect(clippy::disallowed_methods, reason = "what it starts is not the program")]
-    pub(crate) async fn forbid_writing(&self, scene: &Scene) {
+    pub(crate) async fn forbid_writing(&self, fixture: &ProgramFixture) {
         let wrapper = self.wrapper();
         let mut mount = Command::new(&wrapper[0]);
-        mount.args(&wrapper[1..]).args(["mount", "-o", "remount,ro"]).arg(scene.home());
+        mount.args(&wrapper[1..]).args(["mount", "-o", "remount,ro"]).arg(fixture.home());
         assert!(mount.status().await.unwrap().success());
     }
 
     /// Runs a command that sees this disk.
-    pub(crate) async fn run(&self, scene: &Scene, args: &[&str]) -> Ended {
+    pub(crate) async fn run(&self, fixture: &ProgramFixture, args: &[&str]) -> Ended {
         let wrapper = self.wrapper();
         let wrapper: Vec<&OsStr> = wrapper.iter().map(AsRef::as_ref).collect();
-        scene.run_with(scene.command(&wrapper, args), "").await
+        fixture.run_with(fixture.command(&wrapper, args), "").await
     }
 }
 

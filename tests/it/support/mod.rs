@@ -8,13 +8,13 @@ pub(crate) mod binary;
 #[cfg(feature = "telegram")]
 pub(crate) mod bot_api;
 #[cfg(any(feature = "discord", feature = "slack", feature = "telegram"))]
-pub(crate) mod desk;
+pub(crate) mod adapter_fixture;
 #[cfg(feature = "discord")]
 pub(crate) mod discord_api;
 #[cfg(all(feature = "discord", feature = "slack", feature = "telegram"))]
 pub(crate) mod disk;
 pub(crate) mod documents;
-pub(crate) mod double;
+pub(crate) mod fake_channel;
 pub(crate) mod effort;
 pub(crate) mod model_api;
 #[cfg(any(feature = "discord", feature = "slack", feature = "telegram"))]
@@ -28,7 +28,7 @@ pub(crate) mod search_api;
 pub(crate) mod site;
 #[cfg(feature = "slack")]
 pub(crate) mod slack_api;
-pub(crate) mod somebody;
+pub(crate) mod tool_context;
 pub(crate) mod tools;
 pub(crate) mod transcriber;
 #[cfg(any(feature = "discord", feature = "slack", feature = "telegram"))]

@@ -159,7 +159,7 @@ impl ModelApi {
             tools: Tools::Native,
             structured: Default::default(),
             images: true,
-            patience: Default::default(),
+            timeouts: Default::default(),
             price: None,
         }
     }

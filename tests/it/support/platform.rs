@@ -36,7 +36,7 @@ pub(crate) fn document() -> Vec<u8> {
 
 /// How the platform behaves.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(crate) struct Manners {
+pub(crate) struct PlatformBehavior {
     /// Can be asked what it has, as Discord and Slack can and Telegram cannot.
     pub(crate) knows: bool,
     /// Delivers everything twice and chats in any order, and refuses, loses and swallows sends at
@@ -63,7 +63,7 @@ pub(crate) struct Line {
 
 /// A message that a person got.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Got {
+pub(crate) struct ReceivedMessage {
     pub(crate) delivery: i64,
     /// Which part of it: two parts may read the same.
     pub(crate) part: u32,
@@ -76,11 +76,11 @@ pub(crate) struct Got {
 /// The platform's side, in a folder.
 pub(crate) struct Platform {
     folder: PathBuf,
-    manners: Manners,
+    manners: PlatformBehavior,
 }
 
 impl Platform {
-    pub(crate) fn new(folder: &Path, manners: Manners) -> Self {
+    pub(crate) fn new(folder: &Path, manners: PlatformBehavior) -> Self {
         fs::create_dir_all(folder).unwrap();
         Self { folder: folder.to_owned(), manners }
     }
@@ -99,14 +99,14 @@ impl Platform {
     }
 
     /// What people got, in the order in which they got it.
-    pub(crate) fn got(&self) -> Vec<Got> {
+    pub(crate) fn got(&self) -> Vec<ReceivedMessage> {
         read(&self.folder.join("got"))
     }
 
     /// Takes a message; an edit that changes nothing is taken as done.
     fn give(&self, message: &Outbound) {
         let text = message.body.text().to_owned();
-        let same = |got: &Got| {
+        let same = |got: &ReceivedMessage| {
             (got.delivery, got.part) == (message.id.0, message.chunk_index) && got.text == *text
         };
         if message.replaces.is_some() && self.got().iter().any(same) {
@@ -114,7 +114,7 @@ impl Platform {
         }
         assert!(text.chars().count() <= self.manners.text_max, "too long for the platform: {text}");
         assert!(!text.trim().is_empty(), "the platform takes no empty messages");
-        let got = Got {
+        let got = ReceivedMessage {
             delivery: message.id.0,
             part: message.chunk_index,
             chat: message.to.chat.to_string(),

@@ -1,5 +1,5 @@
-//! A conversation with the real daemon whose two ends are replaced: people speak on [`Double`]s, and
-//! a [`Script`] is the model. If the daemon ends, so does the test.
+//! A conversation with the real daemon whose two ends are replaced: people speak on [`FakeChannel`]s, and
+//! a [`ScriptedModel`] is the model. If the daemon ends, so does the test.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -32,8 +32,8 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::double::{Double, Got};
-use super::script::{Gate, Script};
+use super::fake_channel::{FakeChannel, ReceivedMessage};
+use super::script::{Gate, ScriptedModel};
 
 pub(crate) const OWNER: &str = "7";
 pub(crate) const USER: &str = "8";
@@ -48,9 +48,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 pub(crate) struct Rig {
     folder: TempDir,
-    pub(crate) home: Arc<Double>,
-    pub(crate) model: Arc<Script>,
-    pub(crate) parts: Parts,
+    pub(crate) home: Arc<FakeChannel>,
+    pub(crate) model: Arc<ScriptedModel>,
+    pub(crate) parts: RigOptions,
     /// How many of what each chat got was read, by channel and chat.
     read: BTreeMap<String, usize>,
     stop: CancellationToken,
@@ -65,7 +65,7 @@ pub(crate) struct Rig {
 }
 
 /// What a test may choose.
-pub(crate) struct Parts {
+pub(crate) struct RigOptions {
     pub(crate) agent: AgentConfig,
     pub(crate) access: Access,
     pub(crate) tools: ToolSet,
@@ -76,9 +76,9 @@ pub(crate) struct Parts {
     pub(crate) gateway: Option<peacrab::gateway::Config>,
     pub(crate) redactor: Redactor,
     /// Besides `home`.
-    pub(crate) channels: Vec<(&'static str, Arc<Double>)>,
+    pub(crate) channels: Vec<(&'static str, Arc<FakeChannel>)>,
     pub(crate) models: Models,
-    pub(crate) surroundings: SkillEnvironment,
+    pub(crate) skill_environment: SkillEnvironment,
     pub(crate) restarts: bool,
     pub(crate) clock: Clock,
     /// How jobs have commands run.
@@ -91,7 +91,7 @@ pub(crate) struct Parts {
     pub(crate) extracts: bool,
 }
 
-impl Default for Parts {
+impl Default for RigOptions {
     fn default() -> Self {
         Self {
             // People speak in tests as fast as they can.
@@ -110,7 +110,7 @@ impl Default for Parts {
             redactor: Redactor::default(),
             channels: Vec::new(),
             models: Models::default(),
-            surroundings: SkillEnvironment::default(),
+            skill_environment: SkillEnvironment::default(),
             restarts: false,
             clock: Clock::default(),
             commands: None,
@@ -123,14 +123,14 @@ impl Default for Parts {
 
 impl Rig {
     pub(crate) async fn new() -> Self {
-        Self::with(Double::new(), Parts::default()).await
+        Self::with(FakeChannel::new(), RigOptions::default()).await
     }
 
-    pub(crate) async fn of(parts: Parts) -> Self {
-        Self::with(Double::new(), parts).await
+    pub(crate) async fn of(parts: RigOptions) -> Self {
+        Self::with(FakeChannel::new(), parts).await
     }
 
-    pub(crate) async fn with(home: Double, parts: Parts) -> Self {
+    pub(crate) async fn with(home: FakeChannel, parts: RigOptions) -> Self {
         // On the heap, as the parts of a daemon are large.
         let begin = async move {
             let mut rig = Self::at_rest(home, parts);
@@ -141,7 +141,7 @@ impl Rig {
     }
 
     /// One whose daemon does not run yet.
-    pub(crate) fn at_rest(home: Double, parts: Parts) -> Self {
+    pub(crate) fn at_rest(home: FakeChannel, parts: RigOptions) -> Self {
         Self {
             folder: TempDir::new().unwrap(),
             home: Arc::new(home),
@@ -189,8 +189,9 @@ impl Rig {
         let access = &self.parts.access;
         let home = (("home".into()), (Arc::clone(&self.home) as _, access.clone()));
         let others = self.parts.channels.iter();
-        let others = others
-            .map(|(name, double)| ((*name).into(), (Arc::clone(double) as _, access.clone())));
+        let others = others.map(|(name, fake_channel)| {
+            ((*name).into(), (Arc::clone(fake_channel) as _, access.clone()))
+        });
         let provider = self.parts.provider.clone();
         let provider = provider.unwrap_or_else(|| Arc::clone(&self.model) as _);
         let summariser = self.parts.summariser.clone();
@@ -209,7 +210,7 @@ impl Rig {
             mcp: self.parts.mcp.clone(),
             store: self.parts.store.clone(),
             intake: self.parts.intake.clone(),
-            surroundings: self.parts.surroundings.clone(),
+            skill_environment: self.parts.skill_environment.clone(),
             program: "peacrab".to_owned(),
             restarts: self.parts.restarts,
             supervision: Default::default(),
@@ -259,25 +260,30 @@ impl Rig {
     }
 
     /// Waits for the next message of a chat.
-    pub(crate) async fn hear(&mut self, chat: &str) -> String {
-        self.heard(chat, 1).await.remove(0)
+    pub(crate) async fn next_message(&mut self, chat: &str) -> String {
+        self.next_messages(chat, 1).await.remove(0)
     }
 
     /// Waits for the next `n` messages of a chat, and reads them.
-    pub(crate) async fn heard(&mut self, chat: &str, n: usize) -> Vec<String> {
-        self.heard_on(Arc::clone(&self.home), chat, n)
+    pub(crate) async fn next_messages(&mut self, chat: &str, n: usize) -> Vec<String> {
+        self.next_messages_on(Arc::clone(&self.home), chat, n)
             .await
             .into_iter()
             .map(|got| got.text)
             .collect()
     }
 
-    /// As [`Self::heard`], on any channel, whole.
-    pub(crate) async fn heard_on(&mut self, on: Arc<Double>, chat: &str, n: usize) -> Vec<Got> {
+    /// As [`Self::next_messages`], on any channel, whole.
+    pub(crate) async fn next_messages_on(
+        &mut self,
+        on: Arc<FakeChannel>,
+        chat: &str,
+        n: usize,
+    ) -> Vec<ReceivedMessage> {
         let key = format!("{:p} {chat}", Arc::as_ptr(&on));
         let read = self.read.get(&key).copied().unwrap_or_default();
         let mut got = on.got();
-        let here = |all: &[Got]| -> Vec<Got> {
+        let here = |all: &[ReceivedMessage]| -> Vec<ReceivedMessage> {
             all.iter().filter(|got| got.chat == chat).skip(read).cloned().collect()
         };
         let waited = timeout(PATIENCE, got.wait_for(|all| here(all).len() >= n));
@@ -297,7 +303,7 @@ impl Rig {
     /// Says something and waits for the one answer.
     pub(crate) async fn ask(&mut self, chat: &str, text: &str) -> String {
         self.say(chat, text);
-        self.hear(chat).await
+        self.next_message(chat).await
     }
 
     /// What a chat got and nobody has read.
@@ -310,11 +316,11 @@ impl Rig {
     }
 
     /// Waits until something hangs at a gate.
-    pub(crate) async fn hangs_at(&mut self, gate: &Gate) {
-        self.hang_at(gate, 1).await;
+    pub(crate) async fn wait_at(&mut self, gate: &Gate) {
+        self.wait_at_times(gate, 1).await;
     }
 
-    pub(crate) async fn hang_at(&mut self, gate: &Gate, times: usize) {
+    pub(crate) async fn wait_at_times(&mut self, gate: &Gate, times: usize) {
         tokio::select! {
             ended = self.daemon.join_next() => panic!("the daemon ended: {ended:?}"),
             waited = timeout(PATIENCE, gate.reached(times)) => {
@@ -324,7 +330,7 @@ impl Rig {
     }
 
     /// Waits until something is so.
-    pub(crate) async fn becomes(&self, so: impl Fn(&Self) -> bool) {
+    pub(crate) async fn wait_until(&self, so: impl Fn(&Self) -> bool) {
         let begun = tokio::time::Instant::now();
         while !so(self) {
             assert!(begun.elapsed() < PATIENCE, "it never was\n{}", self.what_is_left());
@@ -333,7 +339,7 @@ impl Rig {
     }
 
     /// Waits until a count that the store gives is `n`.
-    pub(crate) async fn counts(&mut self, sql: &str, n: i64) {
+    pub(crate) async fn wait_for_count(&mut self, sql: &str, n: i64) {
         let path = self.path();
         let looked = timeout(PATIENCE, async {
             while count(&path, sql) != Some(n) {
@@ -351,18 +357,18 @@ impl Rig {
 
     /// Waits until so many messages wait for a turn.
     pub(crate) async fn waiting(&mut self, n: i64) {
-        self.counts("SELECT count(*) FROM inbound WHERE state = 'waiting'", n).await;
+        self.wait_for_count("SELECT count(*) FROM inbound WHERE state = 'waiting'", n).await;
     }
 
     /// Changes the store beside the daemon, as time or an older version would.
-    pub(crate) fn change(&self, sql: &str) {
+    pub(crate) fn execute(&self, sql: &str) {
         let store = Connection::open(self.path().join("state.db")).unwrap();
         store.busy_timeout(PATIENCE).unwrap();
         store.execute_batch(sql).unwrap();
     }
 
     /// One text that the store gives.
-    pub(crate) fn look(&self, sql: &str) -> Vec<String> {
+    pub(crate) fn query(&self, sql: &str) -> Vec<String> {
         let store = open(&self.path()).unwrap();
         let mut rows = store.prepare(sql).unwrap();
         let rows = rows.query_map([], |row| row.get(0)).unwrap();
@@ -372,7 +378,7 @@ impl Rig {
     /// The files of an account's person, who is not the owner.
     pub(crate) fn files_of(&self, sender: &str) -> FileScope {
         let sql = format!("SELECT 'p' || person FROM accounts WHERE sender = '{sender}'");
-        let person = PersonId::parse(&self.look(&sql).remove(0)).unwrap();
+        let person = PersonId::parse(&self.query(&sql).remove(0)).unwrap();
         FileScope::of_person(&FolderOwner::Person(person))
     }
 
@@ -397,20 +403,20 @@ impl Rig {
     /// Waits until all is done, and checks that nothing is left unread.
     pub(crate) async fn finish(mut self) {
         self.settled().await;
-        let mut doubles: Vec<_> =
-            self.parts.channels.iter().map(|(_, double)| Arc::clone(double)).collect();
-        doubles.push(Arc::clone(&self.home));
-        for double in doubles {
+        let mut fake_channels: Vec<_> =
+            self.parts.channels.iter().map(|(_, fake_channel)| Arc::clone(fake_channel)).collect();
+        fake_channels.push(Arc::clone(&self.home));
+        for fake_channel in fake_channels {
             let mut chats: BTreeMap<String, Vec<String>> = BTreeMap::new();
-            for got in double.got().borrow().iter() {
+            for got in fake_channel.got().borrow().iter() {
                 chats.entry(got.chat.clone()).or_default().push(got.text.clone());
             }
             for (chat, texts) in chats {
-                let key = format!("{:p} {chat}", Arc::as_ptr(&double));
+                let key = format!("{:p} {chat}", Arc::as_ptr(&fake_channel));
                 let unread = &texts[self.read.get(&key).copied().unwrap_or_default()..];
                 assert!(unread.is_empty(), "{chat} got what nobody has read: {unread:?}");
             }
-            assert_eq!(double.faults(), Vec::<String>::new());
+            assert_eq!(fake_channel.faults(), Vec::<String>::new());
         }
         assert_eq!(self.model.faults(), Vec::<String>::new());
         self.stop().await;
@@ -429,7 +435,7 @@ impl Rig {
             "SELECT count(*) FROM calls WHERE state IN ('planned', 'running')",
             "SELECT count(*) FROM outbox WHERE state = 'pending'",
         ] {
-            self.counts(open, 0).await;
+            self.wait_for_count(open, 0).await;
         }
     }
 
@@ -442,7 +448,7 @@ impl Rig {
                     WHERE state IN ('planned', 'running')
                     UNION ALL SELECT 'outbox ' || chat || ' ' || body || ' ' || ifnull(reason, '')
                     FROM outbox WHERE state = 'pending'";
-        self.look(rows).join("\n")
+        self.query(rows).join("\n")
     }
 }
 

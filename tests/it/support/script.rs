@@ -147,13 +147,13 @@ struct Written {
 }
 
 #[derive(Default)]
-pub(crate) struct Script {
+pub(crate) struct ScriptedModel {
     written: Mutex<Written>,
     /// Tokens that it says a prompt may have; 0 if it says nothing of that.
     context_window: u64,
 }
 
-impl Script {
+impl ScriptedModel {
     /// One that takes so many tokens.
     pub(crate) fn with_room(context_window: u64) -> Arc<Self> {
         Arc::new(Self { context_window, ..Self::default() })
@@ -219,7 +219,7 @@ impl Script {
 }
 
 #[async_trait]
-impl Provider for Script {
+impl Provider for ScriptedModel {
     fn name(&self) -> &'static str {
         "script (none)"
     }

@@ -276,26 +276,26 @@ impl SlackApi {
     /// Until a message to `channel` holds `words`; gives the first that does.
     pub(crate) async fn wait_for_words(&self, channel: &str, words: &str) -> Sent {
         let fits = |sent: &&Sent| sent.channel == channel && sent.text.contains(words);
-        self.state.comes(words, |state| state.sent.iter().find(fits).cloned()).await
+        self.state.wait_for(words, |state| state.sent.iter().find(fits).cloned()).await
     }
 
     /// Until `method` has been called that often.
     pub(crate) async fn wait_for_calls(&self, method: &str, count: usize) {
-        self.state.becomes(method, |state| state.calls.of(method).count() >= count).await;
+        self.state.wait_until(method, |state| state.calls.of(method).count() >= count).await;
     }
 
     /// Until the bot has acknowledged all that there is.
     pub(crate) async fn wait_for_acknowledged(&self) {
-        self.state.becomes("acknowledgements", |state| state.pending.is_empty()).await;
+        self.state.wait_until("acknowledgements", |state| state.pending.is_empty()).await;
     }
 
     /// Until the bot has closed so many links properly.
     pub(crate) async fn wait_for_goodbyes(&self, count: u64) {
-        self.state.becomes("goodbyes", |state| state.goodbyes >= count).await;
+        self.state.wait_until("goodbyes", |state| state.goodbyes >= count).await;
     }
 
     pub(crate) async fn wait_for_links(&self, count: u64) {
-        self.state.becomes("links", |state| state.link >= count).await;
+        self.state.wait_until("links", |state| state.link >= count).await;
     }
 }
 

@@ -34,13 +34,13 @@ struct Seen {
     faults: Vec<String>,
 }
 
-pub(crate) struct Ears {
+pub(crate) struct FakeTranscriber {
     pub(crate) base_url: String,
     seen: Arc<Mutex<Seen>>,
     _server: JoinSet<()>,
 }
 
-impl Ears {
+impl FakeTranscriber {
     pub(crate) async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let base_url = format!("http://{}/v1", listener.local_addr().unwrap());

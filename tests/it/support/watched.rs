@@ -21,8 +21,8 @@ pub(crate) struct Watched<T> {
 }
 
 /// What tells why a test waited in vain.
-pub(crate) trait Story {
-    fn story(&self) -> Vec<&dyn Debug>;
+pub(crate) trait DebugState {
+    fn debug_state(&self) -> Vec<&dyn Debug>;
 }
 
 impl<T> Watched<T> {
@@ -45,14 +45,14 @@ impl<T> Watched<T> {
     }
 }
 
-impl<T: Story> Watched<T> {
+impl<T: DebugState> Watched<T> {
     /// Waits until something is so.
-    pub(crate) async fn becomes(&self, what: &str, so: impl Fn(&T) -> bool) {
-        self.comes(what, |state| so(state).then_some(())).await;
+    pub(crate) async fn wait_until(&self, what: &str, so: impl Fn(&T) -> bool) {
+        self.wait_for(what, |state| so(state).then_some(())).await;
     }
 
     /// Waits until something is there, and gives it.
-    pub(crate) async fn comes<R>(&self, what: &str, find: impl Fn(&T) -> Option<R>) -> R {
+    pub(crate) async fn wait_for<R>(&self, what: &str, find: impl Fn(&T) -> Option<R>) -> R {
         let mut changed = self.subscribe();
         let waiting = async {
             loop {
@@ -65,7 +65,7 @@ impl<T: Story> Watched<T> {
         };
         match timeout(DEADLINE, waiting).await {
             Ok(found) => found,
-            Err(_) => panic!("waited in vain for {what}; {:#?}", self.look().story()),
+            Err(_) => panic!("waited in vain for {what}; {:#?}", self.look().debug_state()),
         }
     }
 }

@@ -13,9 +13,9 @@ use peacrab::types::message::{AllowedPressers, Body, Choice, Outbound, Question}
 use serde_json::json;
 
 use super::{CREW, DEADLINES, acquainted, address, message, telegram, telegram_at, to_ada};
+use crate::support::adapter_fixture::AdapterFixture;
 use crate::support::bot_api::line::{ADA, BOB, Line};
 use crate::support::bot_api::{BotApi, Fault};
-use crate::support::desk::Desk;
 
 const UNREADABLE: &str = "SELECT count(*) FROM unreadable";
 
@@ -25,19 +25,20 @@ fn from_ada(text: &str) -> Line {
 
 #[tokio::test]
 async fn keeps_what_it_hears_and_then_confirms_it() {
-    let (api, desk) = (BotApi::start().await, Desk::new());
+    let (api, fixture) = (BotApi::start().await, AdapterFixture::new());
     api.say(&from_ada("one"));
     api.say(&Line::group(CREW, &BOB, "not for the bot"));
     api.say(&from_ada("two"));
-    desk.listening(&telegram(&api, DEADLINES), async {
-        api.wait_for_confirmed().await;
-        assert_eq!(desk.texts().await, ["one", "two"]);
-        api.say(&from_ada("three"));
-        api.wait_for_confirmed().await;
-    })
-    .await;
-    assert_eq!(desk.texts().await, ["one", "two", "three"]);
-    let state = desk.link.state();
+    fixture
+        .listening(&telegram(&api, DEADLINES), async {
+            api.wait_for_confirmed().await;
+            assert_eq!(fixture.texts().await, ["one", "two"]);
+            api.say(&from_ada("three"));
+            api.wait_for_confirmed().await;
+        })
+        .await;
+    assert_eq!(fixture.texts().await, ["one", "two", "three"]);
+    let state = fixture.link.state();
     let about = "@peacrab_bot, sees only messages to the bot in groups (privacy mode)";
     assert_eq!((state.up, state.about.as_str()), (true, about));
 }
@@ -45,11 +46,11 @@ async fn keeps_what_it_hears_and_then_confirms_it() {
 #[tokio::test]
 async fn confirms_nothing_that_could_not_be_kept() {
     let full = StoreOptions { pages_max: Some(1), ..StoreOptions::default() };
-    let (api, desk) = (BotApi::start().await, Desk::with(&full, |_| {}));
+    let (api, fixture) = (BotApi::start().await, AdapterFixture::with(&full, |_| {}));
     api.say(&from_ada(&"long ".repeat(20_000)));
-    let error = desk.listen(&telegram(&api, DEADLINES)).await;
+    let error = fixture.listen(&telegram(&api, DEADLINES)).await;
     assert!(matches!(error, ChannelError::Unavailable { .. }), "{error}");
-    assert_eq!((api.unconfirmed(), desk.texts().await), (1, vec![]));
+    assert_eq!((api.unconfirmed(), fixture.texts().await), (1, vec![]));
 }
 
 #[tokio::test]
@@ -62,48 +63,50 @@ async fn what_one_poll_brings_is_kept_with_one_commit() {
         }
     });
     let options = StoreOptions { observer: Some(observer), ..StoreOptions::default() };
-    let (api, desk) = (BotApi::start().await, Desk::with(&options, |_| {}));
+    let (api, fixture) = (BotApi::start().await, AdapterFixture::with(&options, |_| {}));
     api.say(&from_ada("one"));
     let two = api.say(&from_ada("two"));
     api.say(&Line::private(&BOB, "three"));
     api.edit(two, &from_ada("changed"));
-    desk.listening(&telegram(&api, DEADLINES), api.wait_for_confirmed()).await;
-    assert_eq!(desk.texts().await, ["one", "changed", "three"]);
+    fixture.listening(&telegram(&api, DEADLINES), api.wait_for_confirmed()).await;
+    assert_eq!(fixture.texts().await, ["one", "changed", "three"]);
     assert_eq!(*commits.lock().unwrap(), [["publish"]]);
 }
 
 #[tokio::test]
 async fn of_what_comes_together_nothing_overtakes_what_cannot_be_kept() {
     let full = StoreOptions { pages_max: Some(1), ..StoreOptions::default() };
-    let (api, desk) = (BotApi::start().await, Desk::with(&full, |_| {}));
+    let (api, fixture) = (BotApi::start().await, AdapterFixture::with(&full, |_| {}));
     for text in ["one".to_owned(), "long ".repeat(20_000), "three".to_owned()] {
         api.say(&from_ada(&text));
     }
-    let error = desk.listen(&telegram(&api, DEADLINES)).await;
+    let error = fixture.listen(&telegram(&api, DEADLINES)).await;
     assert!(matches!(error, ChannelError::Unavailable { .. }), "{error}");
-    assert_eq!((api.unconfirmed(), desk.texts().await), (3, vec!["one".to_owned()]));
+    assert_eq!((api.unconfirmed(), fixture.texts().await), (3, vec!["one".to_owned()]));
 }
 
 #[tokio::test]
 async fn being_dropped_confirms_nothing_and_loses_nothing() {
-    let (api, desk) = (BotApi::start().await, Desk::new());
+    let (api, fixture) = (BotApi::start().await, AdapterFixture::new());
     api.say(&from_ada("one"));
-    let mut inbox = desk.bus.inbox.watch();
-    desk.listening(&telegram(&api, DEADLINES), async { inbox.changed().await.unwrap() }).await;
+    let mut inbox = fixture.bus.inbox.watch();
+    fixture.listening(&telegram(&api, DEADLINES), async { inbox.changed().await.unwrap() }).await;
     api.say(&from_ada("two"));
-    desk.listening(&telegram(&api, DEADLINES), api.wait_for_confirmed()).await;
-    assert_eq!(desk.texts().await, ["one", "two"]);
+    fixture.listening(&telegram(&api, DEADLINES), api.wait_for_confirmed()).await;
+    assert_eq!(fixture.texts().await, ["one", "two"]);
 }
 
 #[tokio::test]
 async fn goes_on_from_its_mark_after_a_restart() {
-    let (api, desk) = (BotApi::start().await, Desk::new());
+    let (api, fixture) = (BotApi::start().await, AdapterFixture::new());
     api.say(&from_ada("one"));
-    desk.listening(&telegram(&api, DEADLINES), api.wait_for_confirmed()).await;
+    fixture.listening(&telegram(&api, DEADLINES), api.wait_for_confirmed()).await;
     let received = api.received();
     let (before, polls) =
         (received.len(), received.iter().filter(|call| call.call == "getUpdates").count());
-    desk.listening(&telegram(&api, DEADLINES), api.wait_for_calls("getUpdates", polls + 1)).await;
+    fixture
+        .listening(&telegram(&api, DEADLINES), api.wait_for_calls("getUpdates", polls + 1))
+        .await;
     let received = api.received();
     let first_poll = received[before..].iter().find(|call| call.call == "getUpdates").unwrap();
     assert_eq!(first_poll.body["offset"], 901, "{first_poll:?}");
@@ -111,24 +114,25 @@ async fn goes_on_from_its_mark_after_a_restart() {
 
 #[tokio::test]
 async fn follows_ids_that_become_lower() {
-    let (api, desk) = (BotApi::start().await, Desk::new());
+    let (api, fixture) = (BotApi::start().await, AdapterFixture::new());
     api.say(&from_ada("one"));
-    desk.listening(&telegram(&api, DEADLINES), api.wait_for_confirmed()).await;
+    fixture.listening(&telegram(&api, DEADLINES), api.wait_for_confirmed()).await;
     api.pass_a_week(17);
     let week_ago = chrono::Utc::now() - chrono::Duration::days(7);
-    age_mark(&desk, week_ago.timestamp_millis()).await;
+    age_mark(&fixture, week_ago.timestamp_millis()).await;
     api.say(&from_ada("two"));
-    desk.listening(&telegram(&api, DEADLINES), async {
-        api.wait_for_confirmed().await;
-        api.say(&from_ada("three"));
-        api.wait_for_confirmed().await;
-    })
-    .await;
-    assert_eq!(desk.texts().await, ["one", "two", "three"]);
+    fixture
+        .listening(&telegram(&api, DEADLINES), async {
+            api.wait_for_confirmed().await;
+            api.say(&from_ada("three"));
+            api.wait_for_confirmed().await;
+        })
+        .await;
+    assert_eq!(fixture.texts().await, ["one", "two", "three"]);
 }
 
-async fn age_mark(desk: &Desk, at: i64) {
-    let aged = desk
+async fn age_mark(fixture: &AdapterFixture, at: i64) {
+    let aged = fixture
         .bus
         .store
         .write("age", Sync::Now, move |store| store.execute("UPDATE marks SET at = ?", [at]));
@@ -137,50 +141,56 @@ async fn age_mark(desk: &Desk, at: i64) {
 
 #[tokio::test]
 async fn keeps_what_cannot_be_read_and_goes_on() {
-    let (api, desk) = (BotApi::start().await, Desk::new());
+    let (api, fixture) = (BotApi::start().await, AdapterFixture::new());
     api.say_garbled(&from_ada("garbled"));
     api.push_update(json!({ "of_next_year": {} }));
     api.say(&from_ada("clear"));
-    desk.listening(&telegram(&api, DEADLINES), api.wait_for_confirmed()).await;
-    assert_eq!((desk.texts().await, desk.count(UNREADABLE).await), (vec!["clear".to_owned()], 2));
+    fixture.listening(&telegram(&api, DEADLINES), api.wait_for_confirmed()).await;
+    assert_eq!(
+        (fixture.texts().await, fixture.count(UNREADABLE).await),
+        (vec!["clear".to_owned()], 2)
+    );
 }
 
 #[tokio::test]
 async fn an_update_that_nests_too_deep_is_kept_raw_and_holds_up_nobody() {
-    let (api, desk) = (BotApi::start().await, Desk::new());
+    let (api, fixture) = (BotApi::start().await, AdapterFixture::new());
     let deep = (0..200).fold(json!(1), |deep, _| json!([deep]));
     api.push_update(json!({ "of_next_year": deep }));
     api.say(&from_ada("clear"));
-    desk.listening(&telegram(&api, DEADLINES), api.wait_for_confirmed()).await;
-    assert_eq!((desk.texts().await, desk.count(UNREADABLE).await), (vec!["clear".to_owned()], 1));
+    fixture.listening(&telegram(&api, DEADLINES), api.wait_for_confirmed()).await;
+    assert_eq!(
+        (fixture.texts().await, fixture.count(UNREADABLE).await),
+        (vec!["clear".to_owned()], 1)
+    );
 }
 
 #[tokio::test]
 async fn is_not_troubled_by_fields_that_it_does_not_know() {
-    let (api, desk) = (BotApi::start().await, Desk::new());
+    let (api, fixture) = (BotApi::start().await, AdapterFixture::new());
     api.invent_fields();
     api.say(&from_ada("hello"));
-    desk.listening(&telegram(&api, DEADLINES), api.wait_for_confirmed()).await;
-    assert_eq!(desk.texts().await, ["hello"]);
+    fixture.listening(&telegram(&api, DEADLINES), api.wait_for_confirmed()).await;
+    assert_eq!(fixture.texts().await, ["hello"]);
 }
 
 #[tokio::test]
 async fn a_wrong_token_is_for_the_operator() {
-    let (api, desk) = (BotApi::start().await, Desk::new());
+    let (api, fixture) = (BotApi::start().await, AdapterFixture::new());
     let stranger = telegram_at(api.url(), "4242:wrong", DEADLINES);
-    let error = stranger.listen(&desk.publisher).await.unwrap_err();
+    let error = stranger.listen(&fixture.publisher).await.unwrap_err();
     assert!(matches!(&error, ChannelError::Closed(why) if why.contains("@BotFather")), "{error}");
-    assert!(!desk.link.state().up);
+    assert!(!fixture.link.state().up);
     api.fail("getUpdates", 1, &Fault::UNAUTHORIZED);
-    assert!(matches!(desk.listen(&telegram(&api, DEADLINES)).await, ChannelError::Closed(_)));
+    assert!(matches!(fixture.listen(&telegram(&api, DEADLINES)).await, ChannelError::Closed(_)));
 }
 
 #[tokio::test]
 async fn says_who_else_takes_its_messages() {
-    let (api, desk) = (BotApi::start().await, Desk::new());
+    let (api, fixture) = (BotApi::start().await, AdapterFixture::new());
     for (fault, words) in [(Fault::CONFLICT, "another program"), (Fault::WEBHOOK, "webhook")] {
         api.fail("getUpdates", 1, &fault);
-        let error = desk.listen(&telegram(&api, DEADLINES)).await;
+        let error = fixture.listen(&telegram(&api, DEADLINES)).await;
         assert!(
             matches!(&error, ChannelError::Unavailable { reason, .. } if reason.contains(words)),
             "{error}"
@@ -190,14 +200,14 @@ async fn says_who_else_takes_its_messages() {
 
 #[tokio::test]
 async fn a_newcomer_makes_way_for_a_program_that_polls_already() {
-    let (api, desk) = (BotApi::start().await, Desk::new());
+    let (api, fixture) = (BotApi::start().await, AdapterFixture::new());
     let bot = telegram(&api, DEADLINES);
     // So many may be its own former poll, or a restart of the other.
     api.fail("getUpdates", 5, &Fault::CONFLICT);
     for _ in 0..4 {
-        assert!(matches!(desk.listen(&bot).await, ChannelError::Unavailable { .. }));
+        assert!(matches!(fixture.listen(&bot).await, ChannelError::Unavailable { .. }));
     }
-    let error = desk.listen(&bot).await;
+    let error = fixture.listen(&bot).await;
     assert!(
         matches!(&error, ChannelError::Closed(reason) if reason.contains("makes way")),
         "{error}"
@@ -226,15 +236,15 @@ fn who_polled_first_goes_on() {
 
 #[tokio::test]
 async fn of_two_that_poll_the_later_wins() {
-    let (api, desk) = (BotApi::start().await, Desk::new());
+    let (api, fixture) = (BotApi::start().await, AdapterFixture::new());
     let (one, other) = (telegram(&api, DEADLINES), telegram(&api, DEADLINES));
     let second = async {
         api.wait_for_calls("getUpdates", 1).await;
-        desk.listen(&other).await
+        fixture.listen(&other).await
     };
     // One of them ends; which one is a matter of who polls last.
     let error = tokio::select! {
-        error = desk.listen(&one) => error,
+        error = fixture.listen(&one) => error,
         error = second => error,
     };
     assert!(error.to_string().contains("another program"), "{error}");
@@ -242,73 +252,75 @@ async fn of_two_that_poll_the_later_wins() {
 
 #[tokio::test]
 async fn notices_a_link_that_went_silent() {
-    let (api, desk) = (BotApi::start().await, Desk::new());
+    let (api, fixture) = (BotApi::start().await, AdapterFixture::new());
     for fault in [Fault::Hang, Fault::Status(502), Fault::TooMany { after: 3 }, Fault::CutAfter] {
         api.fail("getUpdates", 1, &fault);
-        let error = desk.listen(&telegram(&api, DEADLINES)).await;
+        let error = fixture.listen(&telegram(&api, DEADLINES)).await;
         assert!(matches!(error, ChannelError::Unavailable { .. }), "{error}");
     }
     api.fail("getUpdates", 1, &Fault::Garbage);
-    assert!(desk.listen(&telegram(&api, DEADLINES)).await.to_string().contains("cannot be read"));
+    assert!(
+        fixture.listen(&telegram(&api, DEADLINES)).await.to_string().contains("cannot be read")
+    );
 }
 
 #[tokio::test]
 async fn hears_once_what_it_is_told_twice() {
-    let (api, desk) = (BotApi::start().await, Desk::new());
+    let (api, fixture) = (BotApi::start().await, AdapterFixture::new());
     api.say(&from_ada("one"));
     api.fail("getUpdates", 1, &Fault::CutAfter);
-    desk.listen(&telegram(&api, DEADLINES)).await;
+    fixture.listen(&telegram(&api, DEADLINES)).await;
     let again = json!({ "message": from_ada("one").json(11, None) });
     api.push_update(again);
-    desk.listening(&telegram(&api, DEADLINES), api.wait_for_confirmed()).await;
-    assert_eq!(desk.texts().await, ["one"]);
+    fixture.listening(&telegram(&api, DEADLINES), api.wait_for_confirmed()).await;
+    assert_eq!(fixture.texts().await, ["one"]);
 }
 
 #[tokio::test]
 async fn hears_who_replies_to_what_it_said() {
-    let (api, desk) = (BotApi::start().await, Desk::new());
+    let (api, fixture) = (BotApi::start().await, AdapterFixture::new());
     api.say(&Line::group(CREW, &BOB, "just talking"));
     let question = message(address(CREW, None), "Shall I?");
     telegram(&api, DEADLINES).send(&question).await.unwrap();
     let said = api.wait_for_sent(1).await.remove(0);
     api.say(&Line::group(CREW, &BOB, "please do").replying_to(said.id));
-    desk.listening(&telegram(&api, DEADLINES), api.wait_for_confirmed()).await;
-    assert_eq!(desk.texts().await, ["please do"]);
+    fixture.listening(&telegram(&api, DEADLINES), api.wait_for_confirmed()).await;
+    assert_eq!(fixture.texts().await, ["please do"]);
 }
 
 #[tokio::test]
 async fn says_in_its_status_whether_it_sees_all_of_groups() {
-    let (api, desk) = (BotApi::start().await, Desk::new());
+    let (api, fixture) = (BotApi::start().await, AdapterFixture::new());
     api.turn_privacy_off();
-    desk.listening(&telegram(&api, DEADLINES), api.wait_for_calls("getUpdates", 2)).await;
-    assert_eq!(desk.link.state().about, "@peacrab_bot");
+    fixture.listening(&telegram(&api, DEADLINES), api.wait_for_calls("getUpdates", 2)).await;
+    assert_eq!(fixture.link.state().about, "@peacrab_bot");
 }
 
 #[tokio::test]
 async fn has_its_commands_listed_once() {
-    let (api, desk) = (BotApi::start().await, Desk::new());
+    let (api, fixture) = (BotApi::start().await, AdapterFixture::new());
     let polls = |count| api.wait_for_calls("getUpdates", count);
     // They are listed after the first poll of a link.
-    desk.listening(&telegram(&api, DEADLINES), polls(2)).await;
+    fixture.listening(&telegram(&api, DEADLINES), polls(2)).await;
     assert_eq!(api.commands()[0]["command"], "stop");
     assert_eq!(api.commands().as_array().unwrap().len(), commands::menu().count());
-    desk.listening(&telegram(&api, DEADLINES), polls(4)).await;
+    fixture.listening(&telegram(&api, DEADLINES), polls(4)).await;
     let told = api.received().iter().filter(|call| call.call == "setMyCommands").count();
     assert_eq!(told, 1);
 }
 
 #[tokio::test]
 async fn a_poll_that_fails_repeats_nothing_else() {
-    let (api, desk) = (BotApi::start().await, Desk::new());
+    let (api, fixture) = (BotApi::start().await, AdapterFixture::new());
     let telegram = telegram(&api, DEADLINES);
-    desk.listening(&telegram, api.wait_for_calls("getUpdates", 2)).await;
+    fixture.listening(&telegram, api.wait_for_calls("getUpdates", 2)).await;
     for _ in 0..6 {
         api.fail("getUpdates", 1, &Fault::Status(502));
-        desk.listen(&telegram).await;
+        fixture.listen(&telegram).await;
     }
     api.say(&from_ada("hello"));
-    desk.listening(&telegram, api.wait_for_confirmed()).await;
-    assert_eq!(desk.texts().await, ["hello"]);
+    fixture.listening(&telegram, api.wait_for_confirmed()).await;
+    assert_eq!(fixture.texts().await, ["hello"]);
     let calls = api.received();
     let others: Vec<_> =
         calls.iter().map(|call| &call.call).filter(|call| *call != "getUpdates").collect();
@@ -317,54 +329,56 @@ async fn a_poll_that_fails_repeats_nothing_else() {
 
 #[tokio::test]
 async fn is_up_once_a_poll_is_answered() {
-    let (api, desk) = (BotApi::start().await, Desk::new());
+    let (api, fixture) = (BotApi::start().await, AdapterFixture::new());
     for fault in [Fault::CONFLICT, Fault::Status(502), Fault::Hang] {
         api.fail("getUpdates", 1, &fault);
-        desk.listen(&telegram(&api, DEADLINES)).await;
-        assert!(!desk.link.state().up, "{fault:?}");
+        fixture.listen(&telegram(&api, DEADLINES)).await;
+        assert!(!fixture.link.state().up, "{fault:?}");
     }
-    desk.listening(&telegram(&api, DEADLINES), api.wait_for_calls("getUpdates", 5)).await;
-    assert!(desk.link.state().up);
+    fixture.listening(&telegram(&api, DEADLINES), api.wait_for_calls("getUpdates", 5)).await;
+    assert!(fixture.link.state().up);
 }
 
 #[tokio::test]
 async fn hears_though_its_commands_cannot_be_listed() {
-    let (api, desk) = (BotApi::start().await, Desk::new());
+    let (api, fixture) = (BotApi::start().await, AdapterFixture::new());
     api.fail("getMyCommands", 1, &Fault::TooMany { after: 60 });
     api.say(&from_ada("hello"));
-    desk.listening(&telegram(&api, DEADLINES), api.wait_for_confirmed()).await;
-    assert_eq!(desk.texts().await, ["hello"]);
+    fixture.listening(&telegram(&api, DEADLINES), api.wait_for_confirmed()).await;
+    assert_eq!(fixture.texts().await, ["hello"]);
 }
 
 #[tokio::test]
 async fn an_edit_changes_what_waits() {
-    let (api, desk) = (BotApi::start().await, Desk::new());
+    let (api, fixture) = (BotApi::start().await, AdapterFixture::new());
     let id = api.say(&from_ada("hallo"));
-    desk.listening(&telegram(&api, DEADLINES), async {
-        api.wait_for_confirmed().await;
-        api.edit(id, &from_ada("hello"));
-        api.wait_for_confirmed().await;
-    })
-    .await;
-    assert_eq!(desk.texts().await, ["hello"]);
+    fixture
+        .listening(&telegram(&api, DEADLINES), async {
+            api.wait_for_confirmed().await;
+            api.edit(id, &from_ada("hello"));
+            api.wait_for_confirmed().await;
+        })
+        .await;
+    assert_eq!(fixture.texts().await, ["hello"]);
 }
 
 #[tokio::test]
 async fn an_edit_that_begins_to_speak_to_the_bot_is_heard() {
-    let (api, desk) = (BotApi::start().await, Desk::new());
+    let (api, fixture) = (BotApi::start().await, AdapterFixture::new());
     let id = api.say(&Line::group(CREW, &BOB, "what is the time?"));
-    desk.listening(&telegram(&api, DEADLINES), async {
-        api.wait_for_confirmed().await;
-        api.edit(id, &Line::group(CREW, &BOB, "@peacrab_bot what is the time?"));
-        api.wait_for_confirmed().await;
-    })
-    .await;
-    assert_eq!(desk.texts().await, ["what is the time?"]);
+    fixture
+        .listening(&telegram(&api, DEADLINES), async {
+            api.wait_for_confirmed().await;
+            api.edit(id, &Line::group(CREW, &BOB, "@peacrab_bot what is the time?"));
+            api.wait_for_confirmed().await;
+        })
+        .await;
+    assert_eq!(fixture.texts().await, ["what is the time?"]);
 }
 
 #[tokio::test]
 async fn all_of_an_album_is_said_to_whom_its_words_are() {
-    let (api, desk) = (BotApi::start().await, Desk::new());
+    let (api, fixture) = (BotApi::start().await, AdapterFixture::new());
     let photo = |album: &str, id: &str| {
         let sizes = json!([{ "file_id": id, "file_unique_id": id, "width": 9, "height": 9 }]);
         Line::group(CREW, &BOB, "").media("photo", sizes).with("media_group_id", album)
@@ -383,28 +397,28 @@ async fn all_of_an_album_is_said_to_whom_its_words_are() {
     // Whichever link hears the rest of it.
     let telegram = telegram(&api, DEADLINES);
     tokio::select! {
-        ended = telegram.listen(&desk.publisher) => panic!("stopped listening: {ended:?}"),
+        ended = telegram.listen(&fixture.publisher) => panic!("stopped listening: {ended:?}"),
         () = async { api.wait_for_confirmed().await; } => {}
     }
     api.say(&photo("a", "three"));
     tokio::select! {
-        ended = telegram.listen(&desk.publisher) => panic!("stopped listening: {ended:?}"),
+        ended = telegram.listen(&fixture.publisher) => panic!("stopped listening: {ended:?}"),
         () = async { api.wait_for_confirmed().await; } => {}
     }
-    let heard = desk.heard().await;
+    let heard = fixture.received().await;
     let handles: Vec<_> = heard.iter().map(|heard| heard.body.media[0].handle.as_str()).collect();
     assert_eq!(handles, ["one", "hers", "two", "three"]);
     assert!(heard.iter().all(|heard| heard.body.more), "{heard:?}");
 }
 
 /// A question in Ada's chat, as it was asked.
-async fn asked(api: &BotApi, desk: &Desk, who: AllowedPressers) -> i64 {
+async fn asked(api: &BotApi, fixture: &AdapterFixture, who: AllowedPressers) -> i64 {
     let choice = |label: &str| Choice { label: label.to_owned(), says: format!("I say {label}") };
     let choices = vec![choice("yes"), choice("no")];
     let body = Body::Choice(Question::new("Shall I?".to_owned(), choices, who));
     let (to, stored) = (address(ADA.id, None), body.clone());
     let put = move |store: &_| outbox::put_body(store, &to, &stored);
-    let id = desk.bus.store.write("put", Sync::Now, put).await.unwrap();
+    let id = fixture.bus.store.write("put", Sync::Now, put).await.unwrap();
     let question = Outbound { id, body, ..to_ada("") };
     let sent = telegram(api, DEADLINES).send(&question).await.unwrap();
     sent.id.unwrap().as_str().parse().unwrap()
@@ -412,81 +426,89 @@ async fn asked(api: &BotApi, desk: &Desk, who: AllowedPressers) -> i64 {
 
 #[tokio::test]
 async fn a_press_is_heard_and_answered_once_it_is_kept() {
-    let ((api, _), desk) = (acquainted().await, Desk::new());
-    let question = asked(&api, &desk, AllowedPressers::Anyone).await;
-    desk.listening(&telegram(&api, DEADLINES), async {
-        let pressed = api.press(&ADA, question, "no");
-        assert_eq!(api.wait_for_answer(&pressed).await, None);
-        assert_eq!(desk.texts().await, ["hello", "I say no"]);
-        let again = api.press(&BOB, question, "yes");
-        let words = api.wait_for_answer(&again).await;
-        assert_eq!(words.as_deref(), Some(replies::ALREADY_DECIDED));
-        api.wait_for_confirmed().await;
-    })
-    .await;
-    assert_eq!(desk.texts().await, ["hello", "I say no"]);
+    let ((api, _), fixture) = (acquainted().await, AdapterFixture::new());
+    let question = asked(&api, &fixture, AllowedPressers::Anyone).await;
+    fixture
+        .listening(&telegram(&api, DEADLINES), async {
+            let pressed = api.press(&ADA, question, "no");
+            assert_eq!(api.wait_for_answer(&pressed).await, None);
+            assert_eq!(fixture.texts().await, ["hello", "I say no"]);
+            let again = api.press(&BOB, question, "yes");
+            let words = api.wait_for_answer(&again).await;
+            assert_eq!(words.as_deref(), Some(replies::ALREADY_DECIDED));
+            api.wait_for_confirmed().await;
+        })
+        .await;
+    assert_eq!(fixture.texts().await, ["hello", "I say no"]);
 }
 
 #[tokio::test]
 async fn who_may_not_decide_is_told_so() {
-    let ((api, _), desk) = (acquainted().await, Desk::new());
-    let question = asked(&api, &desk, AllowedPressers::Only("1".into())).await;
-    desk.listening(&telegram(&api, DEADLINES), async {
-        let pressed = api.press(&ADA, question, "yes");
-        let words = api.wait_for_answer(&pressed).await;
-        assert_eq!(words.as_deref(), Some(replies::NOT_YOURS_TO_PRESS));
-    })
-    .await;
-    assert_eq!(desk.texts().await, ["hello"]);
+    let ((api, _), fixture) = (acquainted().await, AdapterFixture::new());
+    let question = asked(&api, &fixture, AllowedPressers::Only("1".into())).await;
+    fixture
+        .listening(&telegram(&api, DEADLINES), async {
+            let pressed = api.press(&ADA, question, "yes");
+            let words = api.wait_for_answer(&pressed).await;
+            assert_eq!(words.as_deref(), Some(replies::NOT_YOURS_TO_PRESS));
+        })
+        .await;
+    assert_eq!(fixture.texts().await, ["hello"]);
 }
 
 #[tokio::test]
 async fn a_button_that_nobody_remembers_is_answered() {
-    let ((api, _), desk) = (acquainted().await, Desk::new());
+    let ((api, _), fixture) = (acquainted().await, AdapterFixture::new());
     let chat = json!({ "id": ADA.id, "type": "private", "first_name": "Ada" });
     let message = json!({ "message_id": 3, "chat": chat, "date": 0 });
-    desk.listening(&telegram(&api, DEADLINES), async {
-        let pressed = api.press_other(&ADA, &json!({ "data": "p:999:0", "message": message }));
-        let words = api.wait_for_answer(&pressed).await;
-        assert_eq!(words.as_deref(), Some(replies::BUTTON_TOO_OLD));
-        for data in ["vote:7", "p:x:0", "p:1", ""] {
-            let pressed = api.press_other(&ADA, &json!({ "data": data, "message": message }));
-            assert_eq!(api.wait_for_answer(&pressed).await, None, "{data}");
-        }
-        let inline = api.press_other(&ADA, &json!({ "data": "p:1:0", "inline_message_id": "i" }));
-        assert_eq!(api.wait_for_answer(&inline).await, None);
-        api.wait_for_confirmed().await;
-    })
-    .await;
-    assert_eq!((desk.texts().await, desk.count(UNREADABLE).await), (vec!["hello".to_owned()], 0));
+    fixture
+        .listening(&telegram(&api, DEADLINES), async {
+            let pressed = api.press_other(&ADA, &json!({ "data": "p:999:0", "message": message }));
+            let words = api.wait_for_answer(&pressed).await;
+            assert_eq!(words.as_deref(), Some(replies::BUTTON_TOO_OLD));
+            for data in ["vote:7", "p:x:0", "p:1", ""] {
+                let pressed = api.press_other(&ADA, &json!({ "data": data, "message": message }));
+                assert_eq!(api.wait_for_answer(&pressed).await, None, "{data}");
+            }
+            let inline =
+                api.press_other(&ADA, &json!({ "data": "p:1:0", "inline_message_id": "i" }));
+            assert_eq!(api.wait_for_answer(&inline).await, None);
+            api.wait_for_confirmed().await;
+        })
+        .await;
+    assert_eq!(
+        (fixture.texts().await, fixture.count(UNREADABLE).await),
+        (vec!["hello".to_owned()], 0)
+    );
 }
 
 #[tokio::test]
 async fn a_press_of_which_nobody_can_be_told_is_heard_all_the_same() {
-    let ((api, _), desk) = (acquainted().await, Desk::new());
-    let question = asked(&api, &desk, AllowedPressers::Anyone).await;
+    let ((api, _), fixture) = (acquainted().await, AdapterFixture::new());
+    let question = asked(&api, &fixture, AllowedPressers::Anyone).await;
     api.fail("answerCallbackQuery", 1, &Fault::Hang);
     api.press_old(&ADA, question, "yes");
     api.say(&from_ada("and?"));
-    desk.listening(&telegram(&api, DEADLINES), api.wait_for_confirmed()).await;
-    assert_eq!(desk.texts().await, ["hello", "I say yes", "and?"]);
+    fixture.listening(&telegram(&api, DEADLINES), api.wait_for_confirmed()).await;
+    assert_eq!(fixture.texts().await, ["hello", "I say yes", "and?"]);
 }
 
 #[tokio::test]
 async fn a_press_that_telegram_does_not_answer_holds_up_nobody() {
-    let ((api, _), desk) = (acquainted().await, Desk::new());
-    let question = asked(&api, &desk, AllowedPressers::Anyone).await;
+    let ((api, _), fixture) = (acquainted().await, AdapterFixture::new());
+    let question = asked(&api, &fixture, AllowedPressers::Anyone).await;
     api.fail("answerCallbackQuery", 1, &Fault::Hang);
     api.press_old(&ADA, question, "yes");
     let began = std::time::Instant::now();
-    desk.listening(&telegram(&api, DEADLINES), async {
-        while desk.texts().await.len() < 2 {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        api.say(&from_ada("and?"));
-        api.wait_for_confirmed().await;
-    })
-    .await;
+    fixture
+        .listening(&telegram(&api, DEADLINES), async {
+            while fixture.texts().await.len() < 2 {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            api.say(&from_ada("and?"));
+            api.wait_for_confirmed().await;
+        })
+        .await;
     assert!(began.elapsed() < Duration::from_millis(2500), "{:?}", began.elapsed());
-    assert_eq!(desk.texts().await, ["hello", "I say yes", "and?"]);
+    assert_eq!(fixture.texts().await, ["hello", "I say yes", "and?"]);
 }

@@ -9,30 +9,30 @@ use peacrab::tools::{ToolSet, shell, web};
 use peacrab::types::message::ChatKind;
 use serde_json::{Value, json};
 
-use super::Desk;
+use super::ToolFixture;
 use crate::shell::config;
-use crate::support::rig::{Parts, Rig};
+use crate::support::rig::{Rig, RigOptions};
 use crate::support::script::{calls, says};
 
-/// A desk with all tools, as somebody.
-fn desk(role: Role, chat_kind: ChatKind) -> Desk {
+/// A fixture with all tools, as somebody.
+fn fixture(role: Role, chat_kind: ChatKind) -> ToolFixture {
     let web = web::tools(&web::Config::default()).unwrap();
     let shell = shell::tools(&config(), &SandboxState::Unsandboxed);
     let tools = ToolSet::standard_with(web.into_iter().chain(shell).collect());
-    Desk { tools, ..Desk::with(role, chat_kind) }
+    ToolFixture { tools, ..ToolFixture::with(role, chat_kind) }
 }
 
 /// The check of a call alone, which has neither disk nor network.
-fn checked(desk: &Desk, tool: &str, arguments: &Value) -> Result<(), String> {
-    let (tool, _) = desk.tools.authorise(tool, desk.cx.role)?;
-    tool.check(&arguments.to_string(), &desk.cx.place())
+fn checked(fixture: &ToolFixture, tool: &str, arguments: &Value) -> Result<(), String> {
+    let (tool, _) = fixture.tools.authorise(tool, fixture.cx.role)?;
+    tool.check(&arguments.to_string(), &fixture.cx.place())
 }
 
 /// A call is refused by its check and by itself, in the same words.
-async fn check(desk: Desk, tool: &str, arguments: Value, words: &str) {
-    let refused = checked(&desk, tool, &arguments).unwrap_err();
+async fn check(fixture: ToolFixture, tool: &str, arguments: Value, words: &str) {
+    let refused = checked(&fixture, tool, &arguments).unwrap_err();
     assert!(refused.contains(words), "{tool} {arguments}: {refused}");
-    assert_eq!(desk.call(tool, arguments).await, Err(refused));
+    assert_eq!(fixture.call(tool, arguments).await, Err(refused));
 }
 
 #[tokio::test]
@@ -73,7 +73,7 @@ async fn a_call_is_refused_by_its_check_as_by_itself() {
         (owner, "exec", exec(json!({"paths": ["../a"]})), "paths: "),
         (owner, "exec", exec(json!({"cwd": "../a"})), "cwd: "),
     ] {
-        check(desk(role, chat_kind), tool, arguments, words).await;
+        check(fixture(role, chat_kind), tool, arguments, words).await;
     }
 }
 
@@ -117,13 +117,13 @@ async fn questions_plans_searches_and_listings_are_refused_by_their_check_as_by_
         (owner, "memory_search", json!({"query": " \" * "}), "`query` has no words."),
         (owner, "memory_search", json!({"query": "a", "since": "then"}), "`since` is a date"),
     ] {
-        check(desk(role, chat_kind), tool, arguments, words).await;
+        check(fixture(role, chat_kind), tool, arguments, words).await;
     }
 }
 
 #[test]
 fn a_call_that_can_begin_passes_its_check() {
-    let desk = desk(Role::Owner, ChatKind::Private);
+    let fixture = fixture(Role::Owner, ChatKind::Private);
     for (tool, arguments) in [
         ("message", json!({"text": "hello"})),
         ("message", json!({"to": "home:9", "text": "hello"})),
@@ -149,7 +149,7 @@ fn a_call_that_can_begin_passes_its_check() {
         ("spawn", json!({"task": "a"})),
         ("task_completion", json!({"result": "a"})),
     ] {
-        assert_eq!(checked(&desk, tool, &arguments), Ok(()), "{tool} {arguments}");
+        assert_eq!(checked(&fixture, tool, &arguments), Ok(()), "{tool} {arguments}");
     }
 }
 
@@ -158,11 +158,11 @@ async fn nobody_is_asked_about_a_call_that_cannot_begin() {
     let approvals = Approvals { tools: vec!["write_*".to_owned()], roles: Vec::new() };
     let asking = ApprovalSettings { approvals, ..ApprovalSettings::default() };
     let agent = AgentConfig { asking, ..AgentConfig::default() };
-    let mut rig = Rig::of(Parts { agent, ..Parts::default() }).await;
+    let mut rig = Rig::of(RigOptions { agent, ..RigOptions::default() }).await;
     let write = json!({"path": "~/x", "content": "a"});
     rig.model.on("write", [calls(&[("write_file", write)]), says("I could not.")]);
     assert_eq!(rig.ask("1", "write it").await, "I could not.");
     assert!(rig.model.last().transcript().contains("begins in a home folder"));
-    assert_eq!(rig.look("SELECT state FROM calls"), ["failed"]);
+    assert_eq!(rig.query("SELECT state FROM calls"), ["failed"]);
     rig.finish().await;
 }

@@ -238,7 +238,7 @@ async fn a_reader_that_dies_or_says_nonsense_is_told_in_words() {
     let site = Site::start().await;
     site.has("/", Answer::html("<p>x</p>"));
     for program in ["/bin/false", "/bin/true", "/bin/cat", "/no/such/program"] {
-        let (cx, _folder) = super::somebody();
+        let (cx, _folder) = super::tool_context();
         let listed = [site.at.to_string().parse().unwrap()];
         let names = std::sync::Arc::new(crate::support::site::Names::default());
         let tool =

@@ -3,7 +3,7 @@
 use peacrab::tools::web::search::{Engine, EngineKind, WebSearch};
 use serde_json::{Value, json};
 
-use super::{Came, call, somebody};
+use super::{Came, call, tool_context};
 use crate::support::search_api::{KEY, SearchApi};
 use crate::support::wire::closed_port;
 
@@ -18,7 +18,7 @@ async fn search(engines: &[Engine], arguments: Value) -> Came {
 /// Searches with another program in the place of the process that reads HTML.
 async fn search_with(reader: &str, engines: &[Engine], arguments: Value) -> Came {
     let tool = WebSearch::new(engines).unwrap().with_program(reader);
-    let (cx, _folder) = somebody();
+    let (cx, _folder) = tool_context();
     call(&tool, &cx, &arguments).await
 }
 

@@ -116,7 +116,7 @@ async fn reaches_no_name_that_leads_there() {
 #[tokio::test]
 async fn the_system_s_own_names_for_this_machine_lead_nowhere() {
     let trap = Site::start().await;
-    let (cx, _folder) = super::somebody();
+    let (cx, _folder) = super::tool_context();
     let names = std::sync::Arc::new(peacrab::tools::web::SystemNames);
     let tool = peacrab::tools::web::fetch::WebFetch::new(&[], names, super::hasty());
     for host in ["localhost", "LOCALHOST", "localhost."] {

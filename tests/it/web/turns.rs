@@ -10,7 +10,7 @@ use peacrab::trust::links::is_same_site;
 use peacrab::types::untrusted;
 use serde_json::json;
 
-use crate::support::rig::{Parts, Rig};
+use crate::support::rig::{Rig, RigOptions};
 use crate::support::script::{Reply, calls, says};
 use crate::support::site::{Answer, Names, Site};
 
@@ -19,7 +19,7 @@ async fn rig(site: &Site) -> Rig {
     let tool = WebFetch::new(&listed, Arc::new(Names::default()), FetchLimits::default())
         .with_program(super::PROGRAM);
     let tools = ToolSet::standard_with(vec![Arc::new(tool) as Arc<dyn AnyTool>]);
-    Rig::of(Parts { tools, ..Parts::default() }).await
+    Rig::of(RigOptions { tools, ..RigOptions::default() }).await
 }
 
 fn fetches(url: &str) -> Reply {
@@ -60,7 +60,7 @@ async fn three_links_of_a_page_are_followed_in_a_turn_and_the_next_is_asked_abou
     let question = rig.ask("1", "spell it").await;
     assert!(question.contains("Approve?") && question.contains("/letter/12"), "{question}");
     rig.say("1", "/deny 1");
-    rig.heard("1", 3).await;
+    rig.next_messages("1", 3).await;
     site.finish(&["/", "/letter/7", "/letter/0", "/letter/63"]);
     // A page that was read is read again, and the next turn may follow three more.
     rig.model.on("again", [letter(7), letter(12), says("Read.")]);
@@ -94,14 +94,14 @@ async fn only_the_first_links_and_those_of_the_same_site_are_followed() {
     rig.model.on("late", [fetches(&site.url("/")), late, says("No.")]);
     assert!(rig.ask("1", "a late one").await.contains("/letter/69"));
     rig.say("1", "/deny 1");
-    rig.heard("1", 3).await;
+    rig.next_messages("1", 3).await;
     site.has("/out", Answer::html("<p><a href='https://elsewhere.example/x'>out</a></p>"));
     let out = fetches("https://elsewhere.example/x");
     rig.model.on("out", [fetches(&site.url("/out")), out, says("No.")]);
     let asked = format!("out: {}", site.url("/out"));
     assert!(rig.ask("1", &asked).await.contains("elsewhere.example"));
     rig.say("1", "/deny 2");
-    rig.heard("1", 3).await;
+    rig.next_messages("1", 3).await;
     // Whoever names the address may have it read.
     let named = fetches(&site.url("/letter/68"));
     rig.model.on("this", [named, says("Read.")]);
@@ -144,7 +144,7 @@ async fn links_of_a_page_are_followed_and_composed_addresses_are_asked_about() {
     assert!(question.contains("Approve?") && question.contains("/tell?x=secret"), "{question}");
     site.finish(&["/", "/more"]);
     rig.say("1", "/deny 1");
-    assert!(rig.heard("1", 3).await.contains(&"I was not allowed.".to_owned()));
+    assert!(rig.next_messages("1", 3).await.contains(&"I was not allowed.".to_owned()));
     site.finish(&["/", "/more"]);
     rig.finish().await;
 }

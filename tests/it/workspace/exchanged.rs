@@ -16,14 +16,14 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde_json::{Value, json};
 
 use crate::support::effort::times;
-use crate::support::somebody::{is_untrusted, somebody};
+use crate::support::tool_context::{is_untrusted, tool_context};
 
 const SECRET: &str = "- The owner's secret is 4711.\n";
 const PUBLIC: &str = "- Anybody may read this.\n";
 
 /// An admin, and `shared` with a file and a folder and what they are exchanged for.
 fn admin() -> (ToolContext, tempfile::TempDir) {
-    let (cx, folder) = somebody(Role::Admin, ChatKind::Private);
+    let (cx, folder) = tool_context(Role::Admin, ChatKind::Private);
     let at = |name: &str| cx.workspace.root().join(name);
     fs::create_dir_all(at("../shared/folder")).unwrap();
     fs::create_dir_all(at("memory")).unwrap();

@@ -135,11 +135,11 @@ async fn the_owner_hears_once_of_blocked_instructions_also_after_a_restart() {
     fs::write(&path, "Be kind to crabs.\n").unwrap();
     rig.ask("1", "hello").await;
     assert!(rig.model.last().whole().contains("Be kind to crabs."));
-    rig.counts("SELECT count(*) FROM instruction_versions WHERE path = 'SOUL.md'", 1).await;
+    rig.wait_for_count("SELECT count(*) FROM instruction_versions WHERE path = 'SOUL.md'", 1).await;
     fs::remove_file(&path).unwrap();
     pipe(&path);
     rig.say("1", "hello again");
-    let heard = rig.heard("1", 2).await;
+    let heard = rig.next_messages("1", 2).await;
     let told = heard.iter().find(|text| text.contains("SOUL.md")).unwrap();
     assert!(told.contains("not a regular file") && told.contains("last version"), "{told}");
     assert!(rig.model.last().whole().contains("Be kind to crabs."));
@@ -153,6 +153,6 @@ async fn the_owner_hears_once_of_blocked_instructions_also_after_a_restart() {
     assert!(!rig.model.last().whole().contains("Be kind to crabs."));
     let free =
         "SELECT count(*) FROM instruction_versions WHERE path = 'SOUL.md' AND blocked IS NULL";
-    rig.counts(free, 1).await;
+    rig.wait_for_count(free, 1).await;
     rig.finish().await;
 }

@@ -29,7 +29,7 @@ async fn readers(rig: &mut Rig) -> Vec<Reader> {
     // Guests have no page.
     for teller in TELLERS.iter().filter(|teller| teller.role != "guest") {
         rig.say_as(teller.id, teller.chat, "/web");
-        let browser = Browser::by_link(&rig.hear(teller.chat).await).await;
+        let browser = Browser::by_link(&rig.next_message(teller.chat).await).await;
         assert_eq!(browser.get("/me").await["role"], teller.role);
         let events = browser.request(Method::GET, "/events").send().await.unwrap();
         readers.push(Reader { teller, browser, events: Stream::of(events) });
@@ -115,7 +115,7 @@ async fn see_everything(rig: &mut Rig, reader: &mut Reader) -> String {
         seen.push_str(&look(browser, path).await);
     }
     let chats =
-        rig.look("SELECT DISTINCT chat FROM outbox UNION SELECT DISTINCT chat FROM inbound");
+        rig.query("SELECT DISTINCT chat FROM outbox UNION SELECT DISTINCT chat FROM inbound");
     let sessions = TELLERS.iter().map(|teller| secret(teller, "session"));
     let others = sessions.chain(chats.iter().flat_map(|chat| {
         let session = chat.split_once('/').map_or(chat.as_str(), |(_, session)| session);
@@ -124,7 +124,7 @@ async fn see_everything(rig: &mut Rig, reader: &mut Reader) -> String {
     for session in others.collect::<BTreeSet<_>>() {
         seen.push_str(&look(browser, &format!("/sessions/{}", encoded(&session))).await);
     }
-    for file in rig.look("SELECT CAST(id AS TEXT) FROM outbox") {
+    for file in rig.query("SELECT CAST(id AS TEXT) FROM outbox") {
         seen.push_str(&look(browser, &format!("/sessions/main/files/{file}")).await);
     }
     seen.push_str(&attempts(rig, teller, browser).await);
@@ -144,7 +144,7 @@ async fn see_everything(rig: &mut Rig, reader: &mut Reader) -> String {
 /// What somebody gets who decides and changes what is others'.
 async fn attempts(rig: &Rig, teller: &Teller, browser: &Browser) -> String {
     let mut seen = String::new();
-    let asks = rig.look(&format!(
+    let asks = rig.query(&format!(
         "SELECT CAST(a.id AS TEXT) FROM asks a JOIN turns t ON t.id = a.turn
          WHERE json_extract(t.sender, '$.id') <> '{}'",
         teller.id
@@ -158,7 +158,7 @@ async fn attempts(rig: &Rig, teller: &Teller, browser: &Browser) -> String {
         let answer = json!({ "id": format!("guess-{ask}-{}", teller.role), "text": "yes" });
         seen.push_str(&attempt(browser, &format!("/questions/{ask}"), &answer).await);
     }
-    let proposals = rig.look(&format!(
+    let proposals = rig.query(&format!(
         "SELECT CAST(p.id AS TEXT) FROM proposals p WHERE NOT EXISTS (SELECT 1 FROM turns t
          WHERE t.session = p.session AND json_extract(t.sender, '$.id') = '{}')",
         teller.id
@@ -169,7 +169,7 @@ async fn attempts(rig: &Rig, teller: &Teller, browser: &Browser) -> String {
         seen.push_str(&attempt(browser, &format!("/proposals/{proposal}"), &body).await);
     }
     let jobs =
-        rig.look(&format!("SELECT CAST(id AS TEXT) FROM jobs WHERE chat <> '{}'", teller.chat));
+        rig.query(&format!("SELECT CAST(id AS TEXT) FROM jobs WHERE chat <> '{}'", teller.chat));
     for job in jobs.iter().filter(|_| teller.role != "owner") {
         for action in ["run", "pause", "resume", "remove"] {
             let path = format!("/jobs/{job}");
@@ -178,14 +178,14 @@ async fn attempts(rig: &Rig, teller: &Teller, browser: &Browser) -> String {
     }
     let buttons =
         "SELECT CAST(id AS TEXT) FROM outbox WHERE json_extract(body, '$.choice') IS NOT NULL";
-    for delivery in rig.look(buttons) {
+    for delivery in rig.query(buttons) {
         let press = json!({
             "session": "main", "id": format!("press-{delivery}-{}", teller.role),
             "message": delivery, "choice": 0,
         });
         seen.push_str(&attempt(browser, "/press", &press).await);
     }
-    for login in rig.look("SELECT substr(hash, 1, 8) FROM web_logins") {
+    for login in rig.query("SELECT substr(hash, 1, 8) FROM web_logins") {
         let own = browser.get("/sign-ins").await.to_string();
         if !own.contains(&login) {
             let body = json!({ "action": "revoke" });

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 
 use serde_json::{Map, Value, json};
 
-use super::super::watched::{Calls, Story};
+use super::super::watched::{Calls, DebugState};
 use super::super::wire::Upload;
 use super::files::{self, SentFile};
 use super::line::{Line, Person, chat_json};
@@ -112,8 +112,8 @@ pub(super) struct State {
     messages: BTreeMap<(i64, i64), Value>,
 }
 
-impl Story for State {
-    fn story(&self) -> Vec<&dyn Debug> {
+impl DebugState for State {
+    fn debug_state(&self) -> Vec<&dyn Debug> {
         vec![&self.sent, &self.calls]
     }
 }

@@ -17,7 +17,7 @@ use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 
 use super::Inner;
 use super::line::GUILD;
-use super::sessions::{Disturb, Event};
+use super::sessions::{ConnectionFault, Event};
 
 /// Discord's intents that exist (gateway, list of intents).
 const INTENTS_KNOWN: u64 = 0x331_FFFF;
@@ -266,7 +266,7 @@ impl Wire {
         Some(event)
     }
 
-    fn take_disturbance(&self) -> Option<Disturb> {
+    fn take_disturbance(&self) -> Option<ConnectionFault> {
         self.inner.look().sessions.disturb.pop_front()
     }
 
@@ -276,20 +276,20 @@ impl Wire {
         }
         while let Some(disturb) = self.take_disturbance() {
             match disturb {
-                Disturb::Close(code) => return self.close(code).await,
-                Disturb::Cut => return Err(Over),
-                Disturb::Reconnect => {
+                ConnectionFault::Close(code) => return self.close(code).await,
+                ConnectionFault::Cut => return Err(Over),
+                ConnectionFault::Reconnect => {
                     self.tell(&json!({ "op": 7, "d": null, "s": null, "t": null })).await?;
                 }
-                Disturb::InvalidSession { resumable } => {
+                ConnectionFault::InvalidSession { resumable } => {
                     if !resumable {
                         self.inner.change(|state| state.sessions.forget());
                     }
                     self.session = None;
                     self.tell(&json!({ "op": 9, "d": resumable, "s": null, "t": null })).await?;
                 }
-                Disturb::Freeze => self.is_frozen = true,
-                Disturb::Garbage => {
+                ConnectionFault::Freeze => self.is_frozen = true,
+                ConnectionFault::Garbage => {
                     let garbage = Message::Text("{\"op\":0,\"d\":".into());
                     self.socket.send(garbage).await.map_err(|_| Over)?;
                 }

@@ -9,7 +9,7 @@ pub(super) type Event = (String, Value);
 
 /// What a connection is to do besides what it should.
 #[derive(Clone, Debug)]
-pub(crate) enum Disturb {
+pub(crate) enum ConnectionFault {
     /// A close frame, with or without a code.
     Close(Option<u16>),
     /// The connection is cut.
@@ -33,7 +33,7 @@ pub(super) struct Session {
 pub(super) struct Sessions {
     /// What happens while there is none is told to nobody.
     pub(super) by_id: BTreeMap<String, Session>,
-    pub(super) disturb: VecDeque<Disturb>,
+    pub(super) disturb: VecDeque<ConnectionFault>,
     /// What comes of the next IDENTIFYs and RESUMEs instead of READY: close codes.
     pub(super) refuse: VecDeque<u16>,
     /// So many connections are accepted and never spoken to.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use chrono::Utc;
 use serde_json::{Value, json};
 
-use super::super::watched::{Calls, Story};
+use super::super::watched::{Calls, DebugState};
 use super::line::{
     ADA, BOB, CREW, FORUM, GUILD, LAB, Line, Person, ROLE, THREAD, id_at, message_json,
 };
@@ -101,8 +101,8 @@ pub(super) struct State {
     last_id: u64,
 }
 
-impl Story for State {
-    fn story(&self) -> Vec<&dyn Debug> {
+impl DebugState for State {
+    fn debug_state(&self) -> Vec<&dyn Debug> {
         vec![&self.sent, &self.calls, &self.sessions.faults]
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
 
-use super::super::watched::{Calls, Story};
+use super::super::watched::{Calls, DebugState};
 use super::line::{Line, PEOPLE, channel_type};
 use super::socket::LinkFault;
 use super::{APP, BOT_NAME, Fault, TEAM};
@@ -121,8 +121,8 @@ pub(super) struct State {
     messages: BTreeMap<(String, String), Value>,
 }
 
-impl Story for State {
-    fn story(&self) -> Vec<&dyn Debug> {
+impl DebugState for State {
+    fn debug_state(&self) -> Vec<&dyn Debug> {
         vec![&self.sent, &self.calls]
     }
 }

@@ -47,7 +47,7 @@ pub(super) async fn cron(
     let nowhere = || Address { channel: "".into(), chat: "".into(), thread: None };
     let (config, turns) = (Arc::clone(&server.agent), Arc::clone(&server.turns));
     let handle = move |store: &Connection| {
-        let owner = people::owner_place(store)?;
+        let owner = people::owner_address(store)?;
         let is_new = wanted.action == JobVerb::Add && !wanted.when.is_empty();
         let Some(to) = to.or_else(|| owner.clone()).or_else(|| (!is_new).then(nowhere)) else {
             return Ok(Err(replies::WHERE_JOB.to_owned()));

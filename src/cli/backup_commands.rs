@@ -53,7 +53,7 @@ pub(super) fn back_up(
     print::line("The config and the keys are not in it: keep a copy of them elsewhere.");
     if !made.left_out.is_empty() {
         let lines = made.left_out.lines().join("\n- ");
-        print::error(&print::harmless(&format!(
+        print::error(&print::strip_control(&format!(
             "peacrab: the backup was made, but it is not whole. {} of the files and folders cannot be read:\n- {lines}",
             made.left_out.count
         )));

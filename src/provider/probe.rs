@@ -14,7 +14,7 @@ const QUESTION: &str = "This is a test of the connection. Answer with the word O
 ///
 /// # Errors
 /// The model gave no answer within `within`, or an empty one.
-pub async fn ask_for_a_word(
+pub async fn probe_model(
     provider: &dyn Provider,
     within: Duration,
 ) -> Result<Duration, ProviderError> {

@@ -18,14 +18,14 @@ pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
 /// More than any test has waiting.
 const WAITING_MAX: usize = 1000;
 
-pub(crate) struct Desk {
+pub(crate) struct AdapterFixture {
     pub(crate) bus: Bus,
     pub(crate) link: Arc<Link>,
     pub(crate) publisher: Publisher,
     _home: TempDir,
 }
 
-impl Desk {
+impl AdapterFixture {
     pub(crate) fn new() -> Self {
         Self::with(&StoreOptions::default(), |_| {})
     }
@@ -59,7 +59,7 @@ impl Desk {
         timeout(DEADLINE, adapter.listen(&self.publisher)).await.unwrap().unwrap_err()
     }
 
-    pub(crate) async fn heard(&self) -> Vec<Inbound> {
+    pub(crate) async fn received(&self) -> Vec<Inbound> {
         let rows = self.bus.store.read(|store| {
             let mut rows = store.prepare("SELECT message FROM inbound ORDER BY id")?;
             rows.query_map([], |row| row.get(0))?.collect::<Result<Vec<String>, _>>()
@@ -68,7 +68,7 @@ impl Desk {
     }
 
     pub(crate) async fn texts(&self) -> Vec<String> {
-        self.heard().await.into_iter().map(|inbound| inbound.body.text).collect()
+        self.received().await.into_iter().map(|inbound| inbound.body.text).collect()
     }
 
     #[cfg(any(feature = "slack", feature = "telegram"))]

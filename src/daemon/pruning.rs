@@ -61,7 +61,7 @@ const PRUNED: &[(Prune, chrono::Duration)] = &[
 
 /// Deletes old data at the start and once a day.
 #[derive(Clone)]
-pub(super) struct Tidier {
+pub(super) struct Pruner {
     turns: Arc<TurnServices>,
     clock: Clock,
     opened: OpenedStore,
@@ -69,7 +69,7 @@ pub(super) struct Tidier {
     attachments: AttachmentLimits,
 }
 
-impl Tidier {
+impl Pruner {
     pub(super) fn of(daemon: &Daemon) -> Self {
         let (turns, clock) = (Arc::clone(&daemon.turns), daemon.plan.clock.clone());
         let (opened, retention) = (daemon.opened, daemon.plan.agent.retention);
@@ -120,7 +120,7 @@ impl Tidier {
 
     async fn tidy(&self, now: DateTime<Utc>) -> Result<(), StoreError> {
         let store = &self.turns.services.bus.store;
-        forget_old(store, now, self.retention).await?;
+        prune_rows(store, now, self.retention).await?;
         self.tidy_attachments(now).await?;
         self.turns.actions.sweep(self.opened.at.elapsed(), blobs_wanted).await?;
         return_free_pages(store).await
@@ -144,7 +144,7 @@ impl Tidier {
 }
 
 /// Deletes all rows that are too old at `now`. While the database is too large, deletes conversations earlier.
-pub async fn forget_old(
+pub async fn prune_rows(
     store: &Store,
     now: DateTime<Utc>,
     retention: Retention,

@@ -18,7 +18,7 @@ use peacrab::workspace::Workspace;
 use tempfile::TempDir;
 
 /// What tools are told of Ada, and the folder that it lies in.
-pub(crate) fn somebody(role: Role, chat_kind: ChatKind) -> (ToolContext, TempDir) {
+pub(crate) fn tool_context(role: Role, chat_kind: ChatKind) -> (ToolContext, TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path(), &store::StoreOptions::default()).unwrap();
     let actions = Actions { store, images: BeforeImages::open(folder.path()).unwrap() };

@@ -15,14 +15,14 @@ const SETS_MAX: usize = 6;
 
 /// The sets of tools that one provider was recently offered.
 #[derive(Default)]
-pub struct Offered {
+pub struct ToolJsonCache {
     /// Keyed at random, so that nobody can construct two sets with the same hash.
     hashes: RandomState,
     // A mutex because requests are different tasks; it guards a short list.
     written: Mutex<VecDeque<(u64, Arc<RawValue>)>>,
 }
 
-impl Offered {
+impl ToolJsonCache {
     /// Returns the JSON of a set of tools, which `write` makes if it is not cached. `variant` distinguishes two forms
     /// of the same set.
     pub fn get(

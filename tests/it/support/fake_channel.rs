@@ -26,7 +26,7 @@ const AGAIN_AFTER: Duration = Duration::from_millis(20);
 
 /// What becomes of a send.
 #[derive(Clone)]
-pub(crate) enum Manner {
+pub(crate) enum SendBehavior {
     Takes,
     /// It arrives, and the platform's answer cannot be read.
     TakesWithoutId,
@@ -47,7 +47,7 @@ pub(crate) enum Manner {
 
 /// A message that a chat got.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Got {
+pub(crate) struct ReceivedMessage {
     pub(crate) chat: String,
     pub(crate) thread: Option<String>,
     pub(crate) reply_to: Option<String>,
@@ -61,7 +61,7 @@ pub(crate) struct Got {
 
 /// What becomes of fetching a file.
 #[derive(Clone)]
-pub(crate) enum Gives {
+pub(crate) enum FetchBehavior {
     Bytes(Vec<u8>),
     Busy,
     Refuses,
@@ -73,16 +73,16 @@ pub(crate) enum Gives {
 #[derive(Default)]
 struct State {
     /// Said, and not accepted yet.
-    said: VecDeque<(Deed, Inbound)>,
+    said: VecDeque<(PersonAct, Inbound)>,
     /// By handle; the last one holds for ever.
-    files: HashMap<String, VecDeque<Gives>>,
+    files: HashMap<String, VecDeque<FetchBehavior>>,
     fetched: Vec<String>,
     rejected: usize,
     keys: u64,
-    next: HashMap<String, VecDeque<Manner>>,
-    always: HashMap<String, Manner>,
+    next: HashMap<String, VecDeque<SendBehavior>>,
+    always: HashMap<String, SendBehavior>,
     /// What becomes of every file.
-    files_always: Option<Manner>,
+    files_always: Option<SendBehavior>,
     /// Texts whose sending was tried, by delivery.
     tried: Vec<(String, String)>,
     given: Vec<(i64, String)>,
@@ -98,7 +98,7 @@ struct State {
 
 /// What somebody does with a message.
 #[derive(Clone, Copy)]
-enum Deed {
+enum PersonAct {
     Says,
     Edits,
     Deletes,
@@ -106,10 +106,10 @@ enum Deed {
     Chats,
 }
 
-pub(crate) struct Double {
+pub(crate) struct FakeChannel {
     state: Mutex<State>,
     spoken: Notify,
-    got: watch::Sender<Vec<Got>>,
+    got: watch::Sender<Vec<ReceivedMessage>>,
     /// Whether it can be asked what it has.
     knows: bool,
     text_max: usize,
@@ -122,7 +122,7 @@ pub(crate) struct Double {
     ambiguity_pause: Duration,
 }
 
-impl Double {
+impl FakeChannel {
     pub(crate) fn new() -> Self {
         Self::with(false, 4000)
     }
@@ -179,7 +179,7 @@ impl Double {
     }
 
     /// A file that can be fetched: what becomes of each attempt, the last one for ever.
-    pub(crate) fn has_file(&self, handle: &str, gives: impl IntoIterator<Item = Gives>) {
+    pub(crate) fn has_file(&self, handle: &str, gives: impl IntoIterator<Item = FetchBehavior>) {
         self.state().files.insert(handle.to_owned(), gives.into_iter().collect());
     }
 
@@ -202,25 +202,25 @@ impl Double {
 
     /// Somebody says something; the key is the message's.
     pub(crate) fn hears(&self, message: Inbound) {
-        self.does(Deed::Says, message);
+        self.does(PersonAct::Says, message);
     }
 
     /// Somebody changes what they said.
     pub(crate) fn edits(&self, message: Inbound) {
-        self.does(Deed::Edits, message);
+        self.does(PersonAct::Edits, message);
     }
 
     /// Somebody deletes what they said.
     pub(crate) fn deletes(&self, message: Inbound) {
-        self.does(Deed::Deletes, message);
+        self.does(PersonAct::Deletes, message);
     }
 
     /// Somebody says something in a group, not to the bot.
     pub(crate) fn overhears(&self, message: Inbound) {
-        self.does(Deed::Chats, message);
+        self.does(PersonAct::Chats, message);
     }
 
-    fn does(&self, deed: Deed, message: Inbound) {
+    fn does(&self, deed: PersonAct, message: Inbound) {
         self.state().said.push_back((deed, message));
         self.spoken.notify_one();
     }
@@ -260,17 +260,17 @@ impl Double {
     }
 
     /// What becomes of the next sends to a chat, one after another.
-    pub(crate) fn next(&self, chat: &str, manners: impl IntoIterator<Item = Manner>) {
+    pub(crate) fn next(&self, chat: &str, manners: impl IntoIterator<Item = SendBehavior>) {
         self.state().next.entry(chat.to_owned()).or_default().extend(manners);
     }
 
     /// What becomes of every send to a chat.
-    pub(crate) fn always(&self, chat: &str, manner: Manner) {
+    pub(crate) fn always(&self, chat: &str, manner: SendBehavior) {
         self.state().always.insert(chat.to_owned(), manner);
     }
 
     /// What becomes of every file that is sent.
-    pub(crate) fn always_files(&self, manner: Manner) {
+    pub(crate) fn always_files(&self, manner: SendBehavior) {
         self.state().files_always = Some(manner);
     }
 
@@ -286,7 +286,7 @@ impl Double {
     }
 
     /// All that arrived, in order.
-    pub(crate) fn got(&self) -> watch::Receiver<Vec<Got>> {
+    pub(crate) fn got(&self) -> watch::Receiver<Vec<ReceivedMessage>> {
         self.got.subscribe()
     }
 
@@ -316,7 +316,7 @@ impl Double {
     }
 
     /// Notes the try, and says what becomes of it.
-    fn tries(&self, message: &Outbound) -> Manner {
+    fn tries(&self, message: &Outbound) -> SendBehavior {
         let text = message.body.text().to_owned();
         let chat = message.to.chat.as_str();
         let mut state = self.state();
@@ -326,13 +326,13 @@ impl Double {
         }
         state.tried.push((chat.to_owned(), text.clone()));
         let next = state.next.get_mut(chat).and_then(VecDeque::pop_front);
-        next.or_else(|| state.always.get(chat).cloned()).unwrap_or(Manner::Takes)
+        next.or_else(|| state.always.get(chat).cloned()).unwrap_or(SendBehavior::Takes)
     }
 
     fn give(&self, message: &Outbound, file: Option<(String, MediaKind, Vec<u8>)>) {
         let text = message.body.text().to_owned();
         self.state().given.push((message.id.0, text.clone()));
-        let got = Got {
+        let got = ReceivedMessage {
             chat: message.to.chat.to_string(),
             thread: message.to.thread.as_ref().map(ToString::to_string),
             reply_to: message.reply_to.as_ref().filter(|_| self.replies).map(ToString::to_string),
@@ -351,7 +351,7 @@ impl Double {
 }
 
 #[async_trait]
-impl Channel for Double {
+impl Channel for FakeChannel {
     fn limits(&self) -> PlatformLimits {
         PlatformLimits {
             text_max: self.text_max,
@@ -386,16 +386,16 @@ impl Channel for Double {
             message.from.channel = publisher.channel().clone();
             message.key = format!("{}:{}", publisher.channel(), message.key).into();
             let done = match deed {
-                Deed::Says => publisher.publish(message).await.map(drop),
-                Deed::Edits => {
+                PersonAct::Says => publisher.publish(message).await.map(drop),
+                PersonAct::Edits => {
                     publisher.publish_all(vec![Arrival::Changed(message)], None).await.map(drop)
                 }
-                Deed::Deletes => {
+                PersonAct::Deletes => {
                     publisher.forget_overheard(&message.from, message.id.as_ref().unwrap());
                     let withdrawn = Arrival::Withdrawn { key: message.key };
                     publisher.publish_all(vec![withdrawn], None).await.map(drop)
                 }
-                Deed::Chats => {
+                PersonAct::Chats => {
                     let Sender { name: author, .. } = message.cause.into_sender();
                     let line = OverheardLine { at: message.at, author, text: message.body.text };
                     publisher.remember_overheard(&message.from, message.id.unwrap(), line);
@@ -414,31 +414,31 @@ impl Channel for Double {
 
     async fn send(&self, message: &Outbound) -> Result<Sent, ChannelError> {
         match self.tries(message) {
-            Manner::Takes => {
+            SendBehavior::Takes => {
                 self.give(message, None);
                 Ok(Sent { id: Some(MessageId::from(format!("sent {}", message.id.0))) })
             }
-            Manner::TakesWithoutId => {
+            SendBehavior::TakesWithoutId => {
                 self.give(message, None);
                 Ok(Sent { id: None })
             }
-            Manner::Stuck => std::future::pending().await,
-            Manner::Refuses => Err(ChannelError::Refused("the chat is gone".to_owned())),
-            Manner::Busy(after) => {
+            SendBehavior::Stuck => std::future::pending().await,
+            SendBehavior::Refuses => Err(ChannelError::Refused("the chat is gone".to_owned())),
+            SendBehavior::Busy(after) => {
                 Err(ChannelError::Unavailable { after: Some(after), reason: "busy".to_owned() })
             }
-            Manner::Loses => Err(ChannelError::Ambiguous("cut off".to_owned())),
-            Manner::Swallows => {
+            SendBehavior::Loses => Err(ChannelError::Ambiguous("cut off".to_owned())),
+            SendBehavior::Swallows => {
                 self.give(message, None);
                 Err(ChannelError::Ambiguous("cut off".to_owned()))
             }
-            Manner::SwallowsUnseen => {
+            SendBehavior::SwallowsUnseen => {
                 self.give(message, None);
                 self.state().unseen = true;
                 Err(ChannelError::Ambiguous("cut off".to_owned()))
             }
-            Manner::Panics => panic!("the double was told to panic"),
-            Manner::Held(gate) => {
+            SendBehavior::Panics => panic!("the double was told to panic"),
+            SendBehavior::Held(gate) => {
                 gate.pass().await;
                 self.give(message, None);
                 Ok(Sent { id: Some(MessageId::from(format!("sent {}", message.id.0))) })
@@ -450,10 +450,10 @@ impl Channel for Double {
         let tried = self.tries(message);
         let manner = self.state().files_always.clone().unwrap_or(tried);
         match manner {
-            Manner::Refuses => {
+            SendBehavior::Refuses => {
                 return Err(ChannelError::Refused("files are not allowed here".to_owned()));
             }
-            Manner::Loses => return Err(ChannelError::Ambiguous("cut off".to_owned())),
+            SendBehavior::Loses => return Err(ChannelError::Ambiguous("cut off".to_owned())),
             _ => {}
         }
         let FileContent { name, kind, length, file: mut content } = file;
@@ -475,24 +475,26 @@ impl Channel for Double {
             }
         };
         match gives {
-            Gives::Bytes(bytes) => {
+            FetchBehavior::Bytes(bytes) => {
                 for piece in bytes.chunks(1000) {
                     into.write(piece).await?;
                 }
                 Ok(())
             }
-            Gives::Busy => {
+            FetchBehavior::Busy => {
                 let after = Some(Duration::from_millis(5));
                 Err(ChannelError::Unavailable { after, reason: "busy".to_owned() })
             }
-            Gives::Refuses => Err(ChannelError::Refused("it is gone [photo: x]\n[y]".to_owned())),
-            Gives::Held(gate, bytes) => {
+            FetchBehavior::Refuses => {
+                Err(ChannelError::Refused("it is gone [photo: x]\n[y]".to_owned()))
+            }
+            FetchBehavior::Held(gate, bytes) => {
                 let (first, rest) = bytes.split_at(bytes.len() / 2);
                 into.write(first).await?;
                 gate.pass().await;
                 into.write(rest).await
             }
-            Gives::Panics => panic!("the double was told to panic"),
+            FetchBehavior::Panics => panic!("the double was told to panic"),
         }
     }
 

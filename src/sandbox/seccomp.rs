@@ -12,7 +12,7 @@ use seccompiler::{
     TargetArch, apply_filter,
 };
 
-use super::allowed::{ALLOWED, ALLOWED_HERE, ALLOWED_NEWER};
+use super::allowed_calls::{ALLOWED, ALLOWED_HERE, ALLOWED_NEWER};
 use super::raw;
 use super::signals::SIGNALS;
 
@@ -202,7 +202,7 @@ pub(super) struct OwnNamespaces {
 ///
 /// # Errors
 /// This processor is not known, or the kernel refuses a filter.
-pub(super) fn refuse(own: OwnNamespaces) -> io::Result<Option<OwnedFd>> {
+pub(super) fn install_filters(own: OwnNamespaces) -> io::Result<Option<OwnedFd>> {
     let failed = |error: &dyn std::fmt::Display| io::Error::other(error.to_string());
     let arch: TargetArch = std::env::consts::ARCH.try_into().map_err(|error| failed(&error))?;
     let mut denied = denied(own.sockets).map_err(|error| failed(&error))?;

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use peacrab::provider::ToolSchema;
-use peacrab::provider::offered::Offered;
+use peacrab::provider::tool_json::ToolJsonCache;
 use serde_json::{Value, json};
 
 use super::*;
@@ -14,7 +14,7 @@ fn written(tools: &[ToolSchema]) -> Vec<Value> {
 
 #[test]
 fn writes_each_set_of_tools_once() {
-    let (offered, times) = (Offered::default(), Cell::new(0));
+    let (offered, times) = (ToolJsonCache::default(), Cell::new(0));
     let get = |tools: &[ToolSchema], variant| {
         let json = offered.get(tools, variant, || {
             times.set(times.get() + 1);
@@ -38,7 +38,7 @@ fn writes_each_set_of_tools_once() {
 /// Tools that come and go are not remembered without end.
 #[test]
 fn forgets_sets_that_were_not_offered_lately() {
-    let (offered, times) = (Offered::default(), Cell::new(0));
+    let (offered, times) = (ToolJsonCache::default(), Cell::new(0));
     let get = |name: &str| {
         let tools = [ToolSchema { name: name.to_owned(), ..tools().remove(0) }];
         offered.get(&tools, false, || {

@@ -6,7 +6,7 @@ use std::path::Component;
 
 use cap_std::fs::MetadataExt;
 
-use super::path::shown_changed;
+use super::path::reported_paths;
 use super::skills::IN_WORKSPACE;
 use super::{EntryKind, FileError, Workspace, WorkspacePath};
 
@@ -39,10 +39,10 @@ pub type FileVisitor<'a> = dyn FnMut(&WorkspacePath, Contents<'_>, Option<&str>)
 
 /// Shows `visit` each of the files, by the path at which the bot looks for it; links are followed. False if
 /// there are more.
-pub fn each(workspace: &Workspace, visit: &mut FileVisitor<'_>) -> bool {
-    let mut look = RulesScan { workspace, visit, seen: BTreeSet::new(), is_whole: true };
+pub fn visit_all(workspace: &Workspace, visit: &mut FileVisitor<'_>) -> bool {
+    let mut look = InstructionScan { workspace, visit, seen: BTreeSet::new(), is_whole: true };
     let mut folders = VecDeque::new();
-    for name in shown_changed() {
+    for name in reported_paths() {
         let path: WorkspacePath = name.parse().expect("our own names are paths");
         if look.at(&path) == FoundKind::Folder {
             folders.push_back((path, 0));
@@ -81,8 +81,8 @@ pub fn each(workspace: &Workspace, visit: &mut FileVisitor<'_>) -> bool {
 }
 
 /// Shows `visit` one of them, if it is there.
-pub fn one(workspace: &Workspace, path: &WorkspacePath, visit: &mut FileVisitor<'_>) {
-    RulesScan { workspace, visit, seen: BTreeSet::new(), is_whole: true }.at(path);
+pub fn visit_one(workspace: &Workspace, path: &WorkspacePath, visit: &mut FileVisitor<'_>) {
+    InstructionScan { workspace, visit, seen: BTreeSet::new(), is_whole: true }.at(path);
 }
 
 /// Returns the files below a folder, and true if these are all.
@@ -93,7 +93,7 @@ fn below(workspace: &Workspace, folder: &WorkspacePath) -> (Vec<WorkspacePath>, 
     (paths.collect(), !listing.cut)
 }
 
-struct RulesScan<'a, 'v> {
+struct InstructionScan<'a, 'v> {
     workspace: &'a Workspace,
     visit: &'a mut FileVisitor<'v>,
     seen: BTreeSet<WorkspacePath>,
@@ -107,7 +107,7 @@ enum FoundKind {
     Nothing,
 }
 
-impl RulesScan<'_, '_> {
+impl InstructionScan<'_, '_> {
     fn is_full(&self) -> bool {
         self.seen.len() >= FILES_MAX
     }
@@ -150,8 +150,8 @@ impl RulesScan<'_, '_> {
 impl Workspace {
     /// The path by which the bot goes by the file at `path`, if it does: its own, or one with a link on it
     /// that leads there. `path` has no links in it.
-    pub fn shown_changed_as(&self, path: &WorkspacePath) -> Option<WorkspacePath> {
-        if path.is_shown_changed() {
+    pub fn find_instruction_path(&self, path: &WorkspacePath) -> Option<WorkspacePath> {
+        if path.is_change_reported() {
             return Some(path.clone());
         }
         links(self).into_iter().find_map(|(link, end)| {
@@ -173,7 +173,7 @@ fn links(workspace: &Workspace) -> Vec<(WorkspacePath, String)> {
     let dir = &workspace.0.dir;
     let mut links = Vec::new();
     let mut open: VecDeque<(WorkspacePath, usize)> =
-        shown_changed().map(|name| (name.parse().expect("our own names are paths"), 0)).collect();
+        reported_paths().map(|name| (name.parse().expect("our own names are paths"), 0)).collect();
     let mut looked_into = 0;
     while let Some((path, depth)) = open.pop_front() {
         let Ok(itself) = dir.symlink_metadata(&path) else { continue };

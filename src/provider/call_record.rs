@@ -21,7 +21,7 @@ pub(super) fn calls_record(steps: &[Step]) -> Option<String> {
     let with_calls = steps.iter().filter(|step| !step.calls.is_empty());
     let lines: Vec<_> = with_calls
         .map(|step| {
-            let calls: Vec<_> = step.calls.iter().map(recorded_call).collect();
+            let calls: Vec<_> = step.calls.iter().map(describe_call).collect();
             format!("- {}", calls.join("; "))
         })
         .collect();
@@ -33,7 +33,7 @@ pub(super) fn calls_record(steps: &[Step]) -> Option<String> {
 }
 
 /// Describes one call and its outcome.
-pub fn recorded_call(call: &Call) -> String {
+pub fn describe_call(call: &Call) -> String {
     let outcome = match &call.outcome {
         CallOutcome::Planned | CallOutcome::Waiting | CallOutcome::Skipped => "not made",
         CallOutcome::Done(_) => "done",
