@@ -111,6 +111,8 @@ pub struct ToolContext {
     pub path_watcher: PathWatcher,
     pub session: SessionId,
     pub who: Sender,
+    /// The channel on which they are known.
+    pub known_on: ChannelName,
     /// The accounts of persons, and their roles.
     pub people: People,
     /// The owner of the folder in a private chat.

@@ -20,7 +20,7 @@ use crate::tasks::table::{self, Details, NewTask, RunningTask as Running, TaskRe
 use crate::types::message::{Address, Cause, MessageId, Sender, SenderId};
 use crate::types::origin::{Origin, TaskId, TaskKind};
 use crate::types::session::{CallId, SessionId, Settings, TurnId};
-use crate::types::source::{Source, SourcedText};
+use crate::types::source::{Author, Source, SourcedText};
 use crate::types::untrusted;
 
 /// Maximum number of running subagents in all conversations together. Each costs tokens.
@@ -88,6 +88,8 @@ pub struct RunningSubagent {
     pub is_awaited: bool,
     /// The message that the turn answers.
     pub reply_to: Option<MessageId>,
+    /// The person of the turn, for whom it works.
+    pub by: Option<Author>,
 }
 
 /// A subagent in a list.
@@ -210,8 +212,9 @@ fn start(store: &Connection, new: NewSubagent) -> rusqlite::Result<Option<Subage
     let (number, session) = (id.0, Some(session));
     let new = NewTask { number, due: None, session, to: &to, begun: Utc::now(), details };
     let Some(row) = table::begin(store, &new)? else { return Ok(None) };
-    let source =
-        Source::Task { kind: TaskKind::Subagent, number: Some(id.0), read_others: tainted };
+    let by = Some(Author { channel: terms.known_on.clone(), id: sender.id.clone() });
+    let kind = TaskKind::Subagent;
+    let source = Source::Task { kind, number: Some(id.0), by, read_others: tainted };
     let mut assignment_text = SourcedText::of(source, &text);
     if tainted {
         assignment_text.push_program(format!("\n(Whoever hands this on {}.)", untrusted::HAS_READ));
@@ -224,11 +227,11 @@ fn start(store: &Connection, new: NewSubagent) -> rusqlite::Result<Option<Subage
     Ok(Some(id))
 }
 
-/// Returns a running subagent and the person of the delegating turn. None if that turn was deleted.
+/// Returns a running subagent. None if the delegating turn was deleted.
 fn with_turn(
     store: &Connection,
     task: Running<SubagentDetails>,
-) -> rusqlite::Result<Option<(RunningSubagent, Option<SenderId>)>> {
+) -> rusqlite::Result<Option<RunningSubagent>> {
     let (id, asked_at) = (SubagentId(task.number), task.to);
     let SubagentDetails { parent, call, task, .. } = task.details;
     let Some(call) = call else { return Ok(None) };
@@ -236,22 +239,22 @@ fn with_turn(
     else {
         return Ok(None);
     };
-    let subagent = RunningSubagent {
+    Ok(Some(RunningSubagent {
         id,
         task,
         origin: id.task().origin(&asked_at.channel),
         parent: transcript::is_open(store, parent)?.then_some(parent),
+        by: by.map(|id| Author { channel: asked_at.channel.clone(), id }),
         asked_at,
         call,
         is_awaited: is_waiting,
         turn,
         reply_to,
-    };
-    Ok(Some((subagent, by)))
+    }))
 }
 
-/// Returns the running subagents, at most [`AT_ONCE_MAX`], oldest first, each with the person it works for.
-fn all_running(store: &Connection) -> rusqlite::Result<Vec<(RunningSubagent, Option<SenderId>)>> {
+/// Returns the running subagents, at most [`AT_ONCE_MAX`], oldest first.
+fn all_running(store: &Connection) -> rusqlite::Result<Vec<RunningSubagent>> {
     let mut subagents = Vec::new();
     for task in table::running(store)? {
         subagents.extend(with_turn(store, task)?);
@@ -265,16 +268,19 @@ pub fn running_for(
     at: &Address,
     whose: Option<&SenderId>,
 ) -> rusqlite::Result<Vec<RunningSubagent>> {
+    let is_by = |subagent: &RunningSubagent, whose: &SenderId| {
+        subagent.by.as_ref().is_some_and(|by| by.id == *whose)
+    };
     let all = all_running(store)?.into_iter();
-    let matching = all.filter(|(subagent, by)| {
-        subagent.asked_at == *at && whose.is_none_or(|whose| by.as_ref() == Some(whose))
+    let matching = all.filter(|subagent| {
+        subagent.asked_at == *at && whose.is_none_or(|whose| is_by(subagent, whose))
     });
-    Ok(matching.map(|(subagent, _)| subagent).collect())
+    Ok(matching.collect())
 }
 
 /// Returns the running subagents for which calls of a turn wait.
 pub fn awaited_by(store: &Connection, turn: TurnId) -> rusqlite::Result<Vec<RunningSubagent>> {
-    let all = all_running(store)?.into_iter().map(|(subagent, _)| subagent);
+    let all = all_running(store)?.into_iter();
     Ok(all.filter(|subagent| subagent.is_awaited && subagent.turn == turn).collect())
 }
 
@@ -296,7 +302,7 @@ pub fn settle(
     };
     let result = TaskResult { words: Some(result), tainted: false };
     table::settle(store, row, outcome, Utc::now(), result)?;
-    Ok(subagent.map(|(subagent, _)| subagent))
+    Ok(subagent)
 }
 
 /// Returns the address of the conversation that delegated to a running subagent.

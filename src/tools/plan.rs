@@ -41,7 +41,7 @@ impl Tool for KeepPlan {
         for item in &mut items {
             item.text = item_text(item).map_err(ToolError::TellModel)?;
         }
-        let plan = Plan { items, tainted: cx.tainted };
+        let plan = Plan { items, tainted: cx.tainted, by: Some(cx.author()) };
         let for_model = match plan.items.is_empty() {
             true => "The plan is dropped.",
             false => "The plan is kept.",

@@ -37,7 +37,7 @@ impl Tool for Propose {
     async fn call(&self, args: ProposeArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let title = proposed_title(&args.title).map_err(ToolError::TellModel)?;
         let body = proposed_body(&args.body).map_err(ToolError::TellModel)?;
-        let sources = vec![Source::Proposal { read_others: cx.tainted }];
+        let sources = vec![source_of(cx)];
         let proposal = NewProposal { to: cx.address.clone(), title, body, sources };
         Ok(ToolOutput::effect(
             "Proposed. The person's yes or no comes as a message.",
@@ -95,7 +95,7 @@ impl Tool for UpdateProposal {
         };
         let mut sources = before.sources.clone();
         if title.is_some() || body.is_some() {
-            source::add(&mut sources, &Source::Proposal { read_others: cx.tainted });
+            source::add(&mut sources, &source_of(cx));
         }
         let change = ProposalChange { id, title, body, state, sources };
         let after = Proposal {
@@ -133,6 +133,11 @@ impl Tool for ListProposals {
         of_all.for_each(|source| source::add(&mut sources, source));
         Ok(ToolOutput::Text { for_model: cut(&lines, "The oldest are left out."), sources })
     }
+}
+
+/// Returns the source of what the model of a turn proposes.
+fn source_of(cx: &ToolContext) -> Source {
+    Source::Proposal { by: Some(cx.author()), read_others: cx.tainted }
 }
 
 /// Returns the title as one line, so that it cannot look like a line of the program.

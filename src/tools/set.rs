@@ -12,6 +12,7 @@ use super::{
 use crate::people::Role;
 use crate::provider::{MALFORMED_CALL, ToolSchema};
 use crate::types::persona::AllowedTools;
+use crate::types::source::Author;
 
 /// The caller of tools: a role, and the tools that the persona allows.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +36,11 @@ impl ToolContext {
     /// Returns the caller's role and the tools that the persona allows.
     pub fn user(&self) -> ToolUser<'_> {
         ToolUser { role: self.role, allowed: &self.allowed }
+    }
+
+    /// Returns the caller as the author of what the call makes.
+    pub fn author(&self) -> Author {
+        Author { channel: self.known_on.clone(), id: self.who.id.clone() }
     }
 }
 

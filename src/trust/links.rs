@@ -5,7 +5,7 @@
 use reqwest::Url;
 
 use super::known_urls::WantedUrl;
-use crate::trust::taint::is_own_file;
+use crate::trust::taint::{SourceReader, is_own_file};
 use crate::types::origin::TaskKind;
 use crate::types::session::{Call, CallOutcome, Session, Turn};
 use crate::types::source::{Source, SourcedPart, SourcedText};
@@ -21,9 +21,14 @@ const FETCH: &str = "web_fetch";
 
 /// Returns true if a model may request a URL without approval: somebody named it, or it is among the links that
 /// may be followed in this turn. In an unattended turn only the person and the job name URLs.
-pub(crate) fn may_be_fetched(session: &Session, url: &str, is_attended: bool) -> bool {
+pub(crate) fn may_be_fetched(
+    session: &Session,
+    reader: &SourceReader,
+    url: &str,
+    is_attended: bool,
+) -> bool {
     let Some(wanted) = WantedUrl::read(url) else { return false };
-    if is_named_by_person(session, &wanted) || was_read(session.turns.iter(), &wanted) {
+    if is_named_by_person(session, reader, &wanted) || was_read(session.turns.iter(), &wanted) {
         return true;
     }
     if !is_attended {
@@ -32,20 +37,26 @@ pub(crate) fn may_be_fetched(session: &Session, url: &str, is_attended: bool) ->
     if is_named_by_search(session, &wanted) {
         return true;
     }
-    if !is_link(session, &wanted) {
+    if !is_link(session, reader, &wanted) {
         return false;
     }
-    let followed_links = followed(session);
+    let followed_links = followed(session, reader);
     let rank = followed_links.iter().position(|before| before.is_same(&wanted));
     rank.unwrap_or(followed_links.len()) < FOLLOWED_MAX
 }
 
 /// Returns true if a person named a URL: in a message, in the text of their job, or in HEARTBEAT.md, because the owner
-/// approves each change of that file.
-fn is_named_by_person(session: &Session, wanted: &WantedUrl) -> bool {
+/// approves each change of that file. Of a person with a lower role nothing counts, nor what they quote.
+fn is_named_by_person(session: &Session, reader: &SourceReader, wanted: &WantedUrl) -> bool {
     let steps = session.turns.iter().flat_map(|turn| &turn.steps);
-    let mut said = steps.filter_map(|step| step.input.as_ref()).flat_map(SourcedText::iter);
-    said.any(|part| is_by_person(part.source) && wanted.occurs_in(part.text))
+    let inputs = steps.filter_map(|step| step.input.as_ref());
+    // A plan of theirs stands in the messages of others too.
+    let is_of_lower = |part: SourcedPart<'_>| {
+        reader.is_of_lower(part.source) && !matches!(part.source, Source::Plan { .. })
+    };
+    let of_equals = inputs.filter(|input| !input.iter().any(is_of_lower));
+    let mut said = of_equals.flat_map(SourcedText::iter);
+    said.any(|part| is_by_person(part.source, reader) && wanted.occurs_in(part.text))
 }
 
 /// Returns true if a URL is among the results of a search.
@@ -56,11 +67,10 @@ fn is_named_by_search(session: &Session, wanted: &WantedUrl) -> bool {
 }
 
 /// Returns true if a person wrote a part, or adopted it as their own. A file that somebody sent is not theirs.
-fn is_by_person(source: &Source) -> bool {
+fn is_by_person(source: &Source, reader: &SourceReader) -> bool {
     match source {
-        Source::Person { .. }
-        | Source::Skill { .. }
-        | Source::Task { kind: TaskKind::Job, read_others: false, .. } => true,
+        Source::Person { .. } | Source::Skill { .. } => true,
+        Source::Task { kind: TaskKind::Job, .. } => !reader.distrusts(source),
         Source::File { path } => is_own_file(path),
         Source::Quoted { by_others, .. } => !by_others,
         Source::Program
@@ -81,9 +91,11 @@ fn is_by_person(source: &Source) -> bool {
     }
 }
 
-/// Returns true if others wrote a part that a person quoted, or that was overheard in the group.
-fn is_by_others(part: &SourcedPart<'_>) -> bool {
+/// Returns true if others wrote a part that a person quoted, or that was overheard in the group, or somebody with a lower
+/// role wrote it.
+fn is_by_others(part: &SourcedPart<'_>, reader: &SourceReader) -> bool {
     matches!(part.source, Source::Quoted { by_others: true, .. } | Source::Overheard { .. })
+        || reader.is_of_lower(part.source)
 }
 
 fn is_done(call: &Call) -> bool {
@@ -100,11 +112,11 @@ fn stands_in_links(call: &Call, wanted: &WantedUrl) -> bool {
 }
 
 /// Returns true if a URL is a link of a page on the same site, or of a message of others here.
-fn is_link(session: &Session, wanted: &WantedUrl) -> bool {
+fn is_link(session: &Session, reader: &SourceReader, wanted: &WantedUrl) -> bool {
     let mut steps = session.turns.iter().flat_map(|turn| &turn.steps);
     steps.any(|step| {
         let mut said = step.input.iter().flat_map(SourcedText::iter);
-        said.any(|part| is_by_others(&part) && wanted.occurs_in(first_links(part.text)))
+        said.any(|part| is_by_others(&part, reader) && wanted.occurs_in(first_links(part.text)))
             || step.calls.iter().any(|call| is_link_of_page(call, wanted))
     })
 }
@@ -146,17 +158,17 @@ fn up_to_link(text: &str, links: usize) -> &str {
 
 /// Returns the links that were followed in the running turn, in the order of its calls, each once. A failed call
 /// counts, because its server got the request.
-fn followed(session: &Session) -> Vec<WantedUrl> {
+fn followed(session: &Session, reader: &SourceReader) -> Vec<WantedUrl> {
     let Some((turn, before)) = session.turns.split_last() else { return Vec::new() };
     let calls = turn.steps.iter().flat_map(|step| &step.calls);
     let requested = calls.filter(|call| call.tool == FETCH).filter_map(WantedUrl::of_call);
     let mut followed: Vec<WantedUrl> = Vec::new();
     for wanted in requested {
         if !followed.iter().any(|known| known.is_same(&wanted))
-            && !is_named_by_person(session, &wanted)
+            && !is_named_by_person(session, reader, &wanted)
             && !is_named_by_search(session, &wanted)
             && !was_read(before.iter(), &wanted)
-            && is_link(session, &wanted)
+            && is_link(session, reader, &wanted)
         {
             followed.push(wanted);
         }

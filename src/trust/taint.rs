@@ -4,14 +4,16 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use rusqlite::Connection;
+
 use crate::bus::Bus;
 use crate::memory::audience;
-use crate::people::Role;
-use crate::store::StoreError;
+use crate::people::{People, Role};
+use crate::store::{Store, StoreError};
 use crate::trust::acts::tool_role;
-use crate::types::message::{ChannelName, ChatKind, SenderId};
+use crate::types::message::ChatKind;
 use crate::types::session::{Call, Session, Step};
-use crate::types::source::{Source, SourcedText};
+use crate::types::source::{Author, Source, SourcedText};
 use crate::workspace::{Audience, WorkspacePath};
 
 /// The source of the newest untrusted content.
@@ -23,7 +25,7 @@ pub enum Taint {
     Said,
     /// A file that was sent here: a picture, or its name.
     Sent,
-    /// Another conversation that has read untrusted content.
+    /// Another conversation that has read untrusted content, or works for a person with a lower role.
     HandedOn,
     /// The summary of this conversation.
     Summed,
@@ -46,8 +48,8 @@ pub(crate) fn is_own_file(path: &str) -> bool {
     path.parse::<WorkspacePath>().is_ok_and(|path| !path.is_untrusted())
 }
 
-/// Returns true if a source is untrusted for this audience. A person's own messages are not, because their role
-/// already limits what they may cause.
+/// Returns true if a source is untrusted for this audience, whoever its author is. A person's own messages are not,
+/// because their role already limits what they may cause. [`SourceReader`] compares the roles too, in a group.
 pub fn is_untrusted(source: &Source, audience: Audience) -> bool {
     match source {
         Source::Program
@@ -62,8 +64,8 @@ pub fn is_untrusted(source: &Source, audience: Audience) -> bool {
         | Source::MarkedFile { .. }
         | Source::Unknown => true,
         Source::Quoted { by_others, .. } => *by_others,
-        Source::Plan { read_others }
-        | Source::Proposal { read_others }
+        Source::Plan { read_others, .. }
+        | Source::Proposal { read_others, .. }
         | Source::Task { read_others, .. }
         | Source::Command { read_others } => *read_others,
         Source::McpServer { is_trusted, .. } => !is_trusted,
@@ -78,82 +80,129 @@ pub fn is_untrusted(source: &Source, audience: Audience) -> bool {
 }
 
 /// Returns the taint of a conversation for a turn with this role. None if its model sees no untrusted content, and
-/// only messages of people with this role or a higher one, who could do themselves what they request.
+/// only content of people with this role or a higher one, who could do themselves what they request.
 pub(crate) async fn find_taint(
     bus: &Bus,
     session: &Session,
     role: Role,
 ) -> Result<Option<Taint>, StoreError> {
-    let lower = read_lower_speakers(bus, session, role).await?;
-    Ok(TaintReader { audience: audience(role, session.chat_kind), lower }.taint(session))
+    Ok(find_reader(bus, session, role).await?.taint(session))
 }
 
 /// Returns the taint of a conversation with only one speaker.
 pub(crate) fn session_taint(session: &Session, role: Role) -> Option<Taint> {
-    let (audience, lower) = (audience(role, session.chat_kind), BTreeSet::new());
-    TaintReader { audience, lower }.taint(session)
+    let chat_kind = session.chat_kind;
+    let audience = audience(role, chat_kind);
+    SourceReader { audience, chat_kind, lower: BTreeSet::new() }.taint(session)
 }
 
-type SpeakerId = (ChannelName, SenderId);
-
-/// Returns the people who have spoken here and have a lower role.
-async fn read_lower_speakers(
+/// Returns the person of a conversation's last turn, who has this role, as the reader of its sources.
+pub(crate) async fn find_reader(
     bus: &Bus,
     session: &Session,
     role: Role,
-) -> Result<BTreeSet<SpeakerId>, StoreError> {
-    let speakers = speakers(session);
-    let last_speaker = session.turns.last().map(|turn| &turn.by);
-    if session.chat_kind == ChatKind::Private
-        || speakers.iter().all(|(_, id)| Some(id) == last_speaker)
-    {
-        return Ok(BTreeSet::new());
-    }
-    let people = bus.people.clone();
+) -> Result<SourceReader, StoreError> {
+    let channel = session.origin.channel();
+    let account = session.turns.last().map(|turn| turn.by.clone());
+    let account = account.map(|id| Author { channel: channel.clone(), id });
+    let person = ReadingPerson { account, role, chat_kind: session.chat_kind };
+    SourceReader::of(&bus.store, &bus.people, person, &session.sources()).await
+}
+
+/// A person who reads sources.
+pub(crate) struct ReadingPerson {
+    /// None if they are not known.
+    pub(crate) account: Option<Author>,
+    pub(crate) role: Role,
+    pub(crate) chat_kind: ChatKind,
+}
+
+/// Returns those of some people who have a lower role in this chat than a reader with this role.
+pub(crate) fn with_lower_role(
+    store: &Connection,
+    people: &People,
+    authors: BTreeSet<Author>,
+    role: Role,
+    chat_kind: ChatKind,
+) -> rusqlite::Result<BTreeSet<Author>> {
     // In a group, the owner has the tools of an admin.
-    let (chat_kind, role) = (session.chat_kind, tool_role(role, session.chat_kind));
-    let query = move |store: &_| {
-        let mut lower = BTreeSet::new();
-        for (channel, speaker) in speakers {
-            let speaker_role = people.role_of(store, &channel, &speaker)?;
-            if tool_role(speaker_role.unwrap_or(Role::Guest), chat_kind) < role {
-                lower.insert((channel, speaker));
-            }
+    let role = tool_role(role, chat_kind);
+    let mut lower = BTreeSet::new();
+    for author in authors {
+        let author_role = people.role_of(store, &author.channel, &author.id)?;
+        if tool_role(author_role.unwrap_or(Role::Guest), chat_kind) < role {
+            lower.insert(author);
         }
-        Ok(lower)
-    };
-    bus.store.read(query).await
+    }
+    Ok(lower)
 }
 
-fn speakers(session: &Session) -> BTreeSet<SpeakerId> {
-    let people = session.sources().into_iter().filter_map(|source| match source {
-        Source::Person { channel, id } | Source::Button { channel, id } => Some((channel, id)),
-        _ => None,
-    });
-    people.collect()
+/// The reader of sources, for whom each of them is trusted or not.
+#[derive(Clone, Debug)]
+pub struct SourceReader {
+    pub audience: Audience,
+    pub chat_kind: ChatKind,
+    /// Authors of the sources who have a lower role than the reader.
+    pub lower: BTreeSet<Author>,
 }
 
-/// Looks for the taint of a conversation, as this audience sees it.
-struct TaintReader {
-    audience: Audience,
-    /// Speakers with a lower role.
-    lower: BTreeSet<SpeakerId>,
-}
+impl SourceReader {
+    /// Returns a person as the reader of these sources.
+    pub(crate) async fn find_taint(
+        store: &Store,
+        people: &People,
+        person: ReadingPerson,
+        sources: &[Source],
+    ) -> Result<Self, StoreError> {
+        let ReadingPerson { account, role, chat_kind } = person;
+        let audience = audience(role, chat_kind);
+        let authors = sources.iter().filter_map(Source::author);
+        let others: BTreeSet<_> =
+            authors.filter(|author| Some(author) != account.as_ref()).collect();
+        // A private chat has one person.
+        if chat_kind == ChatKind::Private || others.is_empty() {
+            return Ok(Self { audience, chat_kind, lower: BTreeSet::new() });
+        }
+        let people = people.clone();
+        let query =
+            move |store: &Connection| with_lower_role(store, &people, others, role, chat_kind);
+        Ok(Self { audience, chat_kind, lower: store.read(query).await? })
+    }
 
-impl TaintReader {
-    /// Returns the source of the newest untrusted content.
-    fn taint(&self, session: &Session) -> Option<Taint> {
+    /// Returns true if a source is untrusted: for this audience, or because its author has a lower role. In a group also
+    /// if its author is not known.
+    pub fn distrusts(&self, source: &Source) -> bool {
+        let is_unnamed = || match source {
+            // A former version did not store who it was made for.
+            Source::Plan { by, .. } | Source::Proposal { by, .. } | Source::Task { by, .. } => {
+                by.is_none()
+            }
+            // It sees the group's folder, and its words may be those of another person's model.
+            Source::Command { .. } => true,
+            _ => false,
+        };
+        is_untrusted(source, self.audience)
+            || self.is_of_lower(source)
+            || (self.chat_kind == ChatKind::Group && is_unnamed())
+    }
+
+    /// Returns true if a person with a lower role said something, or it was made for them.
+    pub(crate) fn is_of_lower(&self, source: &Source) -> bool {
+        source.author().is_some_and(|author| self.lower.contains(&author))
+    }
+
+    /// Returns the source of the newest untrusted content of a conversation.
+    pub(crate) fn taint(&self, session: &Session) -> Option<Taint> {
         let mut steps = session.turns.iter().rev().flat_map(|turn| turn.steps.iter().rev());
         let of_steps = steps.find_map(|step| self.of_step(step));
         of_steps.or_else(|| {
-            let is_untrusted = |source| self.of_input_source(source).is_some();
+            let is_untrusted = |source| self.distrusts(source);
             session.summary_sources.iter().any(is_untrusted).then_some(Taint::Summed)
         })
     }
 
     fn of_step(&self, step: &Step) -> Option<Taint> {
-        let untrusted =
-            |call: &&Call| call.sources.iter().any(|source| is_untrusted(source, self.audience));
+        let untrusted = |call: &&Call| call.sources.iter().any(|source| self.distrusts(source));
         let by_call = step.calls.iter().rev().find(untrusted);
         by_call.map(|call| Taint::Tool(call.tool.clone())).or_else(|| {
             let parts = step.input.iter().flat_map(SourcedText::iter);
@@ -165,17 +214,14 @@ impl TaintReader {
     }
 
     fn of_input_source(&self, source: &Source) -> Option<Taint> {
-        let is_untrusted = is_untrusted(source, self.audience);
-        match source {
-            Source::Person { channel, id } | Source::Button { channel, id } => {
-                let speaker = (channel.clone(), id.clone());
-                self.lower.contains(&speaker).then_some(Taint::Said)
-            }
-            Source::Quoted { .. } | Source::Overheard { .. } | Source::Unknown => {
-                is_untrusted.then_some(Taint::Said)
-            }
-            Source::File { .. } => is_untrusted.then_some(Taint::Sent),
-            _ => is_untrusted.then_some(Taint::HandedOn),
-        }
+        self.distrusts(source).then(|| match source {
+            Source::Person { .. }
+            | Source::Button { .. }
+            | Source::Quoted { .. }
+            | Source::Overheard { .. }
+            | Source::Unknown => Taint::Said,
+            Source::File { .. } => Taint::Sent,
+            _ => Taint::HandedOn,
+        })
     }
 }

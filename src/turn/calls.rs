@@ -15,7 +15,7 @@ use crate::tasks::schedule::JobOperation;
 use crate::tools::{
     AnyTool, Effect, ToolChange, ToolContext, ToolError, ToolKind, ToolOutput, ToolTerms,
 };
-use crate::trust::taint;
+use crate::trust::taint::{ReadingPerson, SourceReader};
 use crate::turn::bounded_output::within_bounds;
 use crate::turn::call_context::CallContext;
 use crate::turn::commits::{self, CallEnd, CallStart};
@@ -134,7 +134,7 @@ async fn carry_out(
     let CallContext { turn, call, .. } = *calling;
     let end_of_call = match output {
         ToolOutput::Text { for_model, sources } => {
-            let outcome = CallOutcome::Done(marked(for_model, &sources, cx));
+            let outcome = CallOutcome::Done(marked(for_model, &sources, cx).await?);
             CallEnd { sources, ..CallEnd::of(call, began, outcome) }
         }
         ToolOutput::Change(change) => return make_change(turns, calling, began, change).await,
@@ -176,12 +176,14 @@ fn failure(call: &Call, began: DateTime<Utc>, error: ToolError) -> Result<CallEn
 }
 
 /// Returns a text as the model is shown it: between marks if it has an untrusted source.
-fn marked(text: String, sources: &[Source], cx: &ToolContext) -> String {
-    let audience = cx.reader().audience;
-    match sources.iter().any(|source| taint::is_untrusted(source, audience)) {
+async fn marked(text: String, sources: &[Source], cx: &ToolContext) -> Result<String, TurnError> {
+    let (account, role, chat_kind) = (Some(cx.author()), cx.role, cx.chat_kind);
+    let person = ReadingPerson { account, role, chat_kind };
+    let reader = SourceReader::of(&cx.actions.store, &cx.people, person, sources).await?;
+    Ok(match sources.iter().any(|source| reader.distrusts(source)) {
         true => untrusted::wrap(&text),
         false => text,
-    }
+    })
 }
 
 /// Marks a reminder in a person's own words as trusted, and to be shown to that person.

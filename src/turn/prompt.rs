@@ -18,7 +18,7 @@ use crate::trust::permission::PermissionReason;
 use crate::types::message::ChannelName;
 use crate::types::origin::TaskKind;
 use crate::types::session::{Finish, FrozenContext};
-use crate::types::source::{Source, SourcedText};
+use crate::types::source::{Author, Source, SourcedText};
 use crate::types::untrusted;
 use crate::workspace::WorkspacePath;
 
@@ -144,12 +144,12 @@ pub(crate) fn task_system(identity: &str, instructions: &str) -> Vec<String> {
     }]
 }
 
-/// Returns the note in a conversation to which the heartbeat has sent a message.
-pub(crate) fn heartbeat_note(tainted: bool) -> SourcedText {
+/// Returns the note in a conversation to which the heartbeat has sent a message. `by` is the person it acts for.
+pub(crate) fn heartbeat_note(by: Author, tainted: bool) -> SourcedText {
     let read = if tainted { format!(" It {}.", untrusted::HAS_READ) } else { String::new() };
-    let source = Source::Task { kind: TaskKind::Heartbeat, number: None, read_others: tainted };
+    let (kind, by) = (TaskKind::Heartbeat, Some(by));
     SourcedText::of(
-        source,
+        Source::Task { kind, number: None, by, read_others: tainted },
         format!(
             "[Your heartbeat looked after HEARTBEAT.md; what it had to say was sent here as it stands below.{read}]"
         ),
@@ -175,22 +175,23 @@ pub(crate) fn subagent_ended(
     id: SubagentId,
     task: &str,
     went_well: bool,
+    by: Option<Author>,
     tainted: bool,
 ) -> SourcedText {
     let read = if tainted { format!(" It {}.", untrusted::HAS_READ) } else { String::new() };
     let ended = if went_well { "is done; its result was" } else { "did not get it done; why was" };
     let task = bare(task);
     SourcedText::of(
-        subagent(id, tainted),
+        subagent(id, by, tainted),
         format!(
             "[Subagent {id}, to which you have handed the task “{task}”, {ended} sent here as it stands below.{read}]"
         ),
     )
 }
 
-/// Returns the source of texts of a subagent.
-pub(crate) fn subagent(id: SubagentId, read_others: bool) -> Source {
-    Source::Task { kind: TaskKind::Subagent, number: Some(id.0), read_others }
+/// Returns the source of texts of a subagent that works for this person.
+pub(crate) fn subagent(id: SubagentId, by: Option<Author>, read_others: bool) -> Source {
+    Source::Task { kind: TaskKind::Subagent, number: Some(id.0), by, read_others }
 }
 
 /// Returns the beginning of a task on one line, without brackets, so that it cannot imitate a line of the program.

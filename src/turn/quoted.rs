@@ -10,12 +10,10 @@ use crate::memory::audience;
 use crate::people::{People, Role};
 use crate::services::Services;
 use crate::store::StoreError;
-use crate::trust::acts::tool_role;
-use crate::trust::taint;
+use crate::trust::taint::{self, SourceReader};
 use crate::types::commands::is_control;
-use crate::types::message::Press;
+use crate::types::message::{ChatKind, Press};
 use crate::types::source::{Source, SourceSpan};
-use crate::workspace::Audience;
 
 /// Returns messages with the sources of those parts that the bot wrote, as they count for a person with this role.
 pub(crate) async fn with_sources(
@@ -35,9 +33,7 @@ pub(crate) async fn with_sources(
     let query = move |store: &Connection| {
         for row in rows.iter_mut().filter(|row| is_of_bot(row)) {
             let chat_kind = row.inbound.chat_kind;
-            let audience = audience(role, chat_kind);
-            QuoteReader { store, people: &people, role: tool_role(role, chat_kind), audience }
-                .mark(row)?;
+            QuoteReader { store, people: &people, role, chat_kind }.mark(row)?;
         }
         Ok(rows)
     };
@@ -48,9 +44,8 @@ pub(crate) async fn with_sources(
 struct QuoteReader<'a> {
     store: &'a Connection,
     people: &'a People,
-    /// Their role where they read it.
     role: Role,
-    audience: Audience,
+    chat_kind: ChatKind,
 }
 
 impl QuoteReader<'_> {
@@ -60,7 +55,7 @@ impl QuoteReader<'_> {
             (Some(press), _) => {
                 let is_tainted = self.is_tainted_button(*press, &body.text)?;
                 if is_tainted {
-                    let source = Source::Proposal { read_others: true };
+                    let source = Source::Proposal { by: None, read_others: true };
                     body.sources = vec![SourceSpan(source, body.text.len())];
                 }
                 is_tainted
@@ -98,19 +93,13 @@ impl QuoteReader<'_> {
         self.distrusts(sources.iter())
     }
 
-    /// Returns true if one of these sources is untrusted, or a person with a lower role than the reader.
+    /// Returns true if one of these sources is untrusted, or of a person with a lower role than the reader.
     fn distrusts<'s>(&self, sources: impl Iterator<Item = &'s Source>) -> rusqlite::Result<bool> {
-        for source in sources {
-            let is_lower = match source {
-                Source::Person { channel, id } | Source::Button { channel, id } => {
-                    self.people.role_of(self.store, channel, id)?.unwrap_or(Role::Guest) < self.role
-                }
-                _ => false,
-            };
-            if is_lower || taint::is_untrusted(source, self.audience) {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+        let Self { store, people, role, chat_kind } = *self;
+        let sources: Vec<_> = sources.collect();
+        let authors = sources.iter().filter_map(|source| source.author()).collect();
+        let lower = taint::with_lower_role(store, people, authors, role, chat_kind)?;
+        let reader = SourceReader { audience: audience(role, chat_kind), chat_kind, lower };
+        Ok(sources.into_iter().any(|source| reader.distrusts(source)))
     }
 }

@@ -14,7 +14,7 @@ use crate::types::origin::Origin;
 use crate::types::person::FolderOwner;
 use crate::types::persona::Persona;
 pub use crate::types::row_id::{CallId, SessionId, TurnId};
-use crate::types::source::{self, Source, SourcedText};
+use crate::types::source::{self, Author, Source, SourcedText};
 use crate::types::summary::SourcedSummary;
 pub use crate::types::token_estimate::{TokenEstimate, TokenSums};
 use crate::types::words::words;
@@ -349,6 +349,9 @@ pub struct Plan {
     /// True if the turn that wrote it had read untrusted content.
     #[serde(default)]
     pub tainted: bool,
+    /// The person of that turn. None if a former version stored it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<Author>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -372,6 +375,10 @@ impl Plan {
     /// Returns true if an item is not done.
     pub fn is_open(&self) -> bool {
         self.items.iter().any(|item| item.state != ItemState::Done)
+    }
+
+    pub fn source(&self) -> Source {
+        Source::Plan { by: self.by.clone(), read_others: self.tainted }
     }
 }
 

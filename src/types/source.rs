@@ -9,7 +9,16 @@ use serde::{Deserialize, Serialize};
 use crate::types::address::{ChannelName, SenderId};
 use crate::types::origin::TaskKind;
 
-/// The author of a part of the model's input, and its place.
+/// A person as the author of something, by their account.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Author {
+    /// The channel on which they are known.
+    pub channel: ChannelName,
+    pub id: SenderId,
+}
+
+/// The author of a part of the model's input, and its place. `by` is the person for whom a model or the program made it.
+/// None if a former version stored it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
@@ -32,14 +41,24 @@ pub enum Source {
     /// A change of the memory or of the notes.
     Memory,
     /// The plan of the conversation.
-    Plan { read_others: bool },
+    Plan {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<Author>,
+        read_others: bool,
+    },
     /// An earlier suggestion of the model, which the prompt repeats.
-    Proposal { read_others: bool },
+    Proposal {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<Author>,
+        read_others: bool,
+    },
     /// The input of a background task, or its result.
     Task {
         kind: TaskKind,
         /// None if the text may be about several tasks.
         number: Option<i64>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<Author>,
         /// True if the model that wrote the text had read untrusted content.
         read_others: bool,
     },
@@ -99,6 +118,17 @@ impl Source {
             | Self::File { path: name }
             | Self::LinkedFile { path: name }
             | Self::MarkedFile { path: name } => Some(name),
+            _ => None,
+        }
+    }
+
+    /// Returns the person who said it, or for whom it was made.
+    pub fn author(&self) -> Option<Author> {
+        match self {
+            Self::Person { channel, id } | Self::Button { channel, id } => {
+                Some(Author { channel: channel.clone(), id: id.clone() })
+            }
+            Self::Plan { by, .. } | Self::Proposal { by, .. } | Self::Task { by, .. } => by.clone(),
             _ => None,
         }
     }

@@ -160,6 +160,10 @@ ways! {
     the_name_of_an_attachment = Way::AttachmentName;
     what_was_overheard = Way::Overheard;
     what_somebody_with_fewer_rights_said = Way::LowerPerson;
+    what_a_reminder_of_somebody_with_fewer_rights_said = Way::LowerReminder;
+    a_job_of_somebody_with_fewer_rights_in_the_conversation = Way::LowerJobHere;
+    the_report_of_a_job_of_somebody_with_fewer_rights = Way::LowerJob;
+    what_a_job_of_somebody_with_fewer_rights_did = Way::LowerActions;
     the_name_of_a_person = Way::PersonName;
     a_section_of_a_file = Way::MarkdownSection;
     the_explanation_of_a_failed_edit = Way::FailedEdit;

@@ -12,6 +12,7 @@ use crate::tasks::heartbeat::run::{NewHeartbeatRun, WORKED};
 use crate::tasks::schedule::Payload;
 use crate::types::message::{Address, ChatKind};
 use crate::types::session::Plan;
+use crate::types::source::Author;
 
 /// Time for which the same alert is not repeated.
 pub(super) const REPEAT_AFTER: Duration = Duration::hours(24);
@@ -24,7 +25,9 @@ const LINE_CHARS_MAX: usize = 200;
 
 /// The context of a heartbeat run.
 pub(super) struct HeartbeatContext {
-    pub(super) plan: Option<String>,
+    /// The person for whom it acts.
+    pub(super) by: Author,
+    pub(super) plan: Option<Plan>,
     pub(super) ran: Vec<String>,
     pub(super) told: Vec<String>,
     /// True if an author of it had read untrusted content.
@@ -42,9 +45,10 @@ pub(super) fn read_context(
     let sent = sent_since(store, &new.to, now - REPEAT_AFTER, now)?;
     let sent = &sent[..sent.len().min(LISTED_MAX)];
     Ok(HeartbeatContext {
+        by: Author { channel: new.known_on.clone(), id: new.sender.clone() },
         tainted: plan.as_ref().is_some_and(|plan| plan.tainted)
             || sent.iter().any(|(_, tainted)| *tainted),
-        plan: plan.map(|plan| plan.to_string()),
+        plan,
         ran: if new.chat_kind == ChatKind::Private { ran(store, new, now)? } else { Vec::new() },
         told: sent.iter().map(|(words, _)| line(words)).collect(),
     })

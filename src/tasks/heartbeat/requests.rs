@@ -83,14 +83,18 @@ const TOLD: &str = "\n\nWhat you have told them lately:\n- ";
 pub(super) fn task(watched: &str, notes: &str, surroundings: &HeartbeatContext) -> SourcedText {
     let mut text = SourcedText::of(Source::Program, format!("{FILE}:\n"));
     text.push(Source::File { path: FILE.to_owned() }, watched);
-    let HeartbeatContext { plan, ran, told, tainted, .. } = surroundings;
-    let (plan, ran, told) =
-        (plan.as_deref().unwrap_or_default(), ran.join("\n- "), told.join("\n- "));
+    let HeartbeatContext { by, plan, ran, told, tainted } = surroundings;
+    let planned_by = plan.as_ref().and_then(|plan| plan.by.clone());
+    let plan = plan.as_ref().map(ToString::to_string).unwrap_or_default();
+    let (ran, told) = (ran.join("\n- "), told.join("\n- "));
     let read_others = *tainted;
-    let task = |kind, read_others| Source::Task { kind, number: None, read_others };
+    let task = |kind, read_others| {
+        let by = Some(by.clone());
+        Source::Task { kind, number: None, by, read_others }
+    };
     let parts = [
         (NOTES, notes, Source::Memory),
-        (PLAN, plan, Source::Plan { read_others }),
+        (PLAN, &plan, Source::Plan { by: planned_by, read_others }),
         (RAN, &ran, task(TaskKind::Job, false)),
         (TOLD, &told, task(TaskKind::Heartbeat, read_others)),
     ];

@@ -11,7 +11,7 @@ use crate::short_text::one_line;
 use crate::tasks::schedule::run::Run;
 use crate::types::message::Sender;
 use crate::types::origin::TaskKind;
-use crate::types::source::{Source, SourcedText};
+use crate::types::source::{Author, Source, SourcedText};
 use crate::types::untrusted;
 
 /// Maximum length of a job's text in a note, in characters.
@@ -93,7 +93,10 @@ fn input(run: &Run, tainted: bool) -> SourcedText {
 }
 
 fn source(run: &Run, read_others: bool) -> Source {
-    Source::Task { kind: TaskKind::Job, number: Some(run.job.id.0), read_others }
+    let definition = &run.job.definition;
+    let (channel, id) = (definition.known_on.clone(), definition.sender.id.clone());
+    let by = Some(Author { channel, id });
+    Source::Task { kind: TaskKind::Job, number: Some(run.job.id.0), by, read_others }
 }
 
 /// The job's text on one line, in which no line of the program's can be hidden.

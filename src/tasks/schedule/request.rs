@@ -18,6 +18,7 @@ use crate::tasks::schedule::time_parser;
 use crate::tasks::schedule::timing::Timing;
 use crate::types::job_verb::JobVerb;
 use crate::types::message::{Address, ChannelName, ChatKind, Sender};
+use crate::types::source::Author;
 
 /// Maximum length of a prompt, a message or a command, in characters.
 const TEXT_CHARS_MAX: usize = 4_000;
@@ -133,6 +134,11 @@ pub struct JobRequester {
 }
 
 impl JobRequester {
+    /// Returns the person as the author of an answer to them.
+    pub fn author(&self) -> Author {
+        Author { channel: self.known_on.clone(), id: self.sender.id.clone() }
+    }
+
     /// Returns the jobs that somebody with this role may see and change here: an owner in private all, others their own,
     /// and in a group those whose results go there.
     pub fn scope(

@@ -15,6 +15,7 @@ use crate::turn::services::TurnServices;
 use crate::types::message::{Address, SenderId};
 use crate::types::origin::{Origin, TaskId};
 use crate::types::session::{CallOutcome, Step, TurnId};
+use crate::types::source::Author;
 
 /// A run stops waiting for a model this long before the next run, which could not begin otherwise.
 const BEFORE_NEXT: Duration = Duration::seconds(5);
@@ -94,7 +95,9 @@ impl Background for HeartbeatRun {
         if let (true, Some(turn), Some(result)) = (is_sent, end.turn, end.result) {
             let session =
                 transcript::open_or_begin(store, &heartbeat_run.to, heartbeat_run.chat_kind)?;
-            let input = prompt::heartbeat_note(end.tainted);
+            let (sender, _) = transcript::sender_and_provider(store, turn)?;
+            let by = Author { channel: heartbeat_run.known_on.clone(), id: sender.id };
+            let input = prompt::heartbeat_note(by, end.tainted);
             let untrusted = end.untrusted("your heartbeat", &input, result);
             let said = sessions::shortened(result);
             add_turn(store, session, turn, TaskNote { input, said, untrusted })?;

@@ -75,13 +75,14 @@ impl Background for Subagent {
             let text = if end.tainted { untrusted::wrap(&text) } else { text };
             let outcome =
                 if went_well { CallOutcome::Done(text) } else { CallOutcome::Failed(text) };
-            let sources = [prompt::subagent(id, end.tainted)];
+            let sources = [prompt::subagent(id, subagent.by, end.tainted)];
             transcript::end_call(store, subagent.call, &outcome, &sources)?;
             return transcript::resume_call(store, subagent.turn);
         }
         // The next turn of the conversation sees the result, if the conversation is still open.
         if let Some(parent) = subagent.parent {
-            let input = prompt::subagent_ended(id, &subagent.task, went_well, end.tainted);
+            let by = subagent.by.clone();
+            let input = prompt::subagent_ended(id, &subagent.task, went_well, by, end.tainted);
             let untrusted = end.untrusted(&format!("subagent {id}"), &input, result);
             add_turn(store, parent, subagent.turn, TaskNote { input, said: text, untrusted })?;
         }

@@ -130,7 +130,8 @@ pub(crate) async fn end_call(
                         |words: String| if read_others { untrusted::wrap(&words) } else { words };
                     if handled.is_ok() {
                         let kind = TaskKind::Job;
-                        sources.push(Source::Task { kind, number: None, read_others });
+                        let by = Some(requester.author());
+                        sources.push(Source::Task { kind, number: None, by, read_others });
                     }
                     outcome = handled
                         .map_or_else(CallOutcome::Failed, |it| CallOutcome::Done(for_model(it)));

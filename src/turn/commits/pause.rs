@@ -12,7 +12,6 @@ use crate::turn::compaction::CompactionJob;
 use crate::turn::compaction::separation::{self, SummarySeparation};
 use crate::types::origin::Origin;
 use crate::types::session::Session;
-use crate::types::source::Source;
 
 /// A private conversation in which nobody has spoken for a while.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,8 +38,7 @@ fn clean(store: &Connection, paused: &PausedConversation) -> rusqlite::Result<bo
     let Some(session) = transcript::open_session(store, &paused.origin)? else { return Ok(false) };
     let is_cleaned = clean_turns(store, paused, &session)?;
     let Some(plan) = plans::take_untrusted(store, session.id)? else { return Ok(is_cleaned) };
-    let source = Source::Plan { read_others: plan.tainted };
-    transcript::leave_out(store, session.id, &format!("The plan:\n{plan}"), &source)?;
+    transcript::leave_out(store, session.id, &format!("The plan:\n{plan}"), &plan.source())?;
     Ok(true)
 }
 

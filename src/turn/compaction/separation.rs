@@ -34,13 +34,12 @@ impl CompactionJob {
         self.turns.iter().for_each(|turn| turn.add_sources(&mut sources));
         let mut known = Vec::new();
         sources.retain(|source| {
-            let is_person = matches!(source, Source::Person { .. } | Source::Button { .. });
             let counts =
                 [Audience::Owner, Audience::Others].map(|it| taint::is_untrusted(source, it));
-            let kind = (mem::discriminant(source), counts);
+            let kind = (mem::discriminant(source), source.author(), counts);
             let is_new = !known.contains(&kind);
             known.push(kind);
-            is_person || is_new
+            is_new
         });
         sources
     }

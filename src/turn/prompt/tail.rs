@@ -11,7 +11,7 @@ use crate::people::Role;
 use crate::turn::prompt::{files, plain};
 use crate::types::message::{Cause, ChatKind, InboundContent, OverheardLine, Printed, Quote};
 use crate::types::origin::{TaskId, TaskKind};
-use crate::types::source::{Source, SourcedPart, SourcedText};
+use crate::types::source::{Author, Source, SourcedPart, SourcedText};
 use crate::types::untrusted;
 
 /// Maximum length of a quoted message, in characters. A forwarded one is shown whole (Telegram's texts have at most
@@ -128,7 +128,10 @@ fn is_blank_message(row: &WaitingMessage) -> bool {
 /// Returns the source of a row's text, if the row has no sources for its parts.
 fn author(row: &WaitingMessage) -> Source {
     let inbound = &row.inbound;
-    let source = |kind, number, read_others| Source::Task { kind, number, read_others };
+    let source = |kind, number, read_others| {
+        let (channel, id) = (row.origin.channel().clone(), row.sender().id.clone());
+        Source::Task { kind, number, by: Some(Author { channel, id }), read_others }
+    };
     match (&inbound.cause, row.origin.task()) {
         (Cause::Job { job, tainted, .. }, _) => source(TaskKind::Job, Some(*job), *tainted),
         (Cause::Heartbeat { tainted, .. }, task) => {

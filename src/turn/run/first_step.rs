@@ -118,8 +118,7 @@ pub(super) async fn first_step(
 
 /// Returns the open plan of the conversation, for the model.
 fn plan_text(plan: &Plan) -> SourcedText {
-    let source = Source::Plan { read_others: plan.tainted };
-    SourcedText::of(source, format!("Your plan, which you keep with `plan`:\n{plan}"))
+    SourcedText::of(plan.source(), format!("Your plan, which you keep with `plan`:\n{plan}"))
 }
 
 /// Returns the recalled passages for messages. A failed search returns none, and the turn goes on.

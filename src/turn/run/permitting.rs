@@ -14,7 +14,7 @@ use crate::people::persons::PersonAccount;
 use crate::tasks::schedule;
 use crate::tools::{AnyTool, CallTerms, Reach, ToolContext, ToolKind, ToolTerms};
 use crate::trust::permission::{self, Decider, Decision, PermissionReason, PermissionRequest};
-use crate::trust::taint::{self, Taint};
+use crate::trust::taint::{self, SourceReader, Taint};
 use crate::trust::{links, own_words, telling};
 use crate::turn::calls::ToolLookup;
 use crate::turn::error::TurnError;
@@ -142,6 +142,7 @@ impl ActiveTurn<'_> {
         call: &Call,
         checked: &CheckedCall,
         cx: &ToolContext,
+        reader: &SourceReader,
         taint: Option<&Taint>,
     ) -> Result<(Decision, Decider), TurnError> {
         if call.outcome != CallOutcome::Planned || self.is_approved(call) {
@@ -151,7 +152,7 @@ impl ActiveTurn<'_> {
         let is_attended = self.limits.is_attended;
         let knows_url = matches!(
             &checked.reach,
-            Reach::Url(url) if links::may_be_fetched(&self.session, url, is_attended)
+            Reach::Url(url) if links::may_be_fetched(&self.session, reader, url, is_attended)
         );
         let request = PermissionRequest {
             tool: &call.tool,
@@ -243,8 +244,9 @@ impl ActiveTurn<'_> {
     ) -> Result<Vec<OpenCall>, TurnError> {
         self.turns.tools.arrived().await;
         let cx = self.tool_context().await?;
-        let taint =
-            taint::find_taint(&self.turns.services.bus, &self.session, self.asker.role).await?;
+        let bus = &self.turns.services.bus;
+        let reader = taint::find_reader(bus, &self.session, self.asker.role).await?;
+        let taint = reader.taint(&self.session);
         let (mut open, mut refusals) = (Vec::new(), Vec::new());
         for (at, call) in calls {
             let checked = match self.limits.caller.has(&call.tool) || self.is_approved(&call) {
@@ -256,7 +258,7 @@ impl ActiveTurn<'_> {
                 Ok(checked) => {
                     own_words = self.own_words(&checked, taint.as_ref(), cx.now);
                     let taint = taint.as_ref().filter(|_| own_words.is_none());
-                    let permitted = self.permit(&call, &checked, &cx, taint).await?;
+                    let permitted = self.permit(&call, &checked, &cx, &reader, taint).await?;
                     match permitted {
                         (Decision::Allow, _) => Ok((checked, None)),
                         (Decision::Ask(why), decider) => Ok((checked, Some((why, decider)))),

@@ -222,6 +222,7 @@ pub(crate) async fn tool_context(
         actions: turns.actions.clone(),
         session: session.id,
         who: who.clone(),
+        known_on: session.origin.channel().clone(),
         people: turns.services.bus.people.clone(),
         role: tool_role(role, session.chat_kind),
         allowed: session.persona.tools.clone(),

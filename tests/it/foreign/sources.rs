@@ -1,9 +1,12 @@
 //! Who wrote what a model reads is known by its source, and by no sentence in its text: such a sentence makes
 //! nothing untrusted, and nothing is trusted for want of it. Rows without sources are untrusted.
 
-use peacrab::trust::taint::is_untrusted;
+use std::collections::BTreeSet;
+
+use peacrab::trust::taint::{SourceReader, is_untrusted};
+use peacrab::types::message::ChatKind;
 use peacrab::types::origin::TaskKind;
-use peacrab::types::source::{Source, SourceSpan, SourcedText as Text};
+use peacrab::types::source::{Author, Source, SourceSpan, SourcedText as Text};
 use peacrab::workspace::Audience;
 use serde_json::json;
 
@@ -44,10 +47,76 @@ fn a_text_that_its_sources_do_not_fit_is_of_an_unknown_one() {
     }
 }
 
+fn author(id: &str) -> Author {
+    Author { channel: "home".into(), id: id.into() }
+}
+
+/// Returns those chats in which a reader distrusts a source. Account 8 has a lower role, of which a private chat knows
+/// nothing.
+fn distrusted_in(source: &Source) -> Vec<ChatKind> {
+    let distrusts = |chat_kind: &ChatKind| {
+        let lower = match chat_kind {
+            ChatKind::Private => BTreeSet::new(),
+            ChatKind::Group => BTreeSet::from([author("8")]),
+        };
+        let audience = Audience::Others;
+        SourceReader { audience, chat_kind: *chat_kind, lower }.distrusts(source)
+    };
+    [ChatKind::Private, ChatKind::Group].into_iter().filter(distrusts).collect()
+}
+
+#[test]
+fn what_was_made_for_a_person_is_as_trusted_in_a_group_as_they_are() {
+    let made = |by: Option<Author>, read_others| {
+        let (kind, number) = (TaskKind::Job, Some(1));
+        [
+            Source::Plan { by: by.clone(), read_others },
+            Source::Proposal { by: by.clone(), read_others },
+            Source::Task { kind, number, by, read_others },
+        ]
+    };
+    let (none, group) = (Vec::new(), vec![ChatKind::Group]);
+    let everywhere = vec![ChatKind::Private, ChatKind::Group];
+    for (by, read_others, expected) in [
+        (Some(author("7")), false, &none),
+        (Some(author("8")), false, &group),
+        (None, false, &group),
+        (Some(author("7")), true, &everywhere),
+        (None, true, &everywhere),
+    ] {
+        for source in made(by, read_others) {
+            assert_eq!(distrusted_in(&source), *expected, "{source:?}");
+        }
+    }
+    let Author { channel, id } = author("8");
+    assert_eq!(distrusted_in(&Source::Person { channel, id }), group);
+    assert_eq!(distrusted_in(&Source::Command { read_others: false }), group);
+    assert_eq!(distrusted_in(&Source::Memory), none);
+}
+
+#[test]
+fn sources_of_a_former_version_name_nobody() {
+    for stored in [
+        r#"{"plan":{"read_others":false}}"#,
+        r#"{"proposal":{"read_others":false}}"#,
+        r#"{"task":{"kind":"job","number":1,"read_others":false}}"#,
+    ] {
+        let source: Source = serde_json::from_str(stored).unwrap();
+        assert_eq!(source.author(), None);
+        assert_eq!(distrusted_in(&source), [ChatKind::Group], "{stored}");
+        assert_eq!(serde_json::to_string(&source).unwrap(), stored);
+    }
+}
+
 #[test]
 fn it_is_computed_for_the_reader_what_is_untrusted() {
     let file = |path: &str| Source::File { path: path.to_owned() };
-    let task = |read_others| Source::Task { kind: TaskKind::Job, number: Some(1), read_others };
+    let task = |read_others| Source::Task {
+        kind: TaskKind::Job,
+        number: Some(1),
+        by: Some(author("7")),
+        read_others,
+    };
     let (owner, others) = (Audience::Owner, Audience::Others);
     for (source, audience, expected) in [
         (Source::Program, owner, false),
@@ -138,8 +207,9 @@ async fn proposals_keep_the_sources_of_the_turn_that_wrote_them() {
     rig.say("3", "ideas?");
     rig.next_messages("3", 2).await;
     let of_second = rig.query("SELECT sources FROM proposals WHERE id = 2");
-    assert_eq!(of_first, [r#"[{"proposal":{"read_others":true}}]"#]);
-    assert_eq!(of_second, [r#"[{"proposal":{"read_others":false}}]"#]);
+    let by = r#"{"channel":"home","id":"7"}"#;
+    assert_eq!(of_first, [format!(r#"[{{"proposal":{{"by":{by},"read_others":true}}}}]"#)]);
+    assert_eq!(of_second, [format!(r#"[{{"proposal":{{"by":{by},"read_others":false}}}}]"#)]);
     // They are shown again as what they are, once the model no longer sees what they come from.
     rig.stop().await;
     rig.execute(

@@ -11,7 +11,7 @@ use peacrab::trust::telling::is_agreed;
 use peacrab::types::message::{Address, ChatKind, DeliveryId, Press};
 use peacrab::types::origin::TaskKind;
 use peacrab::types::session::{Session, Step, Turn, TurnId};
-use peacrab::types::source::{Source, SourcedText};
+use peacrab::types::source::{Author, Source, SourcedText};
 use serde_json::json;
 
 use crate::support::rig::{OTHER_USER, OWNER, Rig, RigOptions, USER};
@@ -234,8 +234,12 @@ fn session(parts: &[(Source, &str)]) -> Session {
 #[test]
 fn only_what_the_person_says_or_wrote_for_later_agrees_to_a_message() {
     let person = || Source::Person { channel: "home".into(), id: "7".into() };
-    let job = |read_others| Source::Task { kind: TaskKind::Job, number: Some(1), read_others };
-    let handed = Source::Task { kind: TaskKind::Subagent, number: Some(1), read_others: false };
+    let task = |kind, read_others| {
+        let by = Some(Author { channel: "home".into(), id: "7".into() });
+        Source::Task { kind, number: Some(1), by, read_others }
+    };
+    let job = |read_others| task(TaskKind::Job, read_others);
+    let handed = task(TaskKind::Subagent, false);
     let quoted = Source::Quoted { author: "Ben".to_owned(), by_others: true };
     let file = Source::File { path: "HEARTBEAT.md".to_owned() };
     let message = |text: Option<&str>| CrossChatMessage {

@@ -4,12 +4,13 @@
 use std::fs;
 
 use peacrab::conversation::asks::{ApprovalSettings, Approvals};
+use peacrab::types::message::Address;
 use serde_json::{Value, json};
 
 use super::acts::{Attempt, attempts, fill, parts};
 use super::ways::Way;
 use super::{evil_jobs, orders, snapshot, states};
-use crate::support::rig::{Rig, RigOptions};
+use crate::support::rig::{Rig, RigOptions, USER};
 use crate::support::script::{Order, Reply, calls, says};
 
 /// Calls of a turn that its report shows.
@@ -73,7 +74,7 @@ impl Run {
             // A conversation has these, and not a run.
             Way::OpenedSummary | Way::ListedActions => self == Self::JobHere,
             // They have a job of their own.
-            Way::ActionsOfJob | Way::OpenedJobReport => false,
+            Way::ActionsOfJob | Way::LowerActions | Way::OpenedJobReport => false,
             way => way.is_look(),
         };
         let looks = Way::ALL.into_iter().filter(is_its).map(Route::Looks);
@@ -213,13 +214,15 @@ impl Route {
 }
 
 async fn rig(text: &str) -> Rig {
-    rig_with(text, ApprovalSettings::default()).await
+    rig_with(text, ApprovalSettings::default(), None).await
 }
 
-async fn rig_with(text: &str, asking: ApprovalSettings) -> Rig {
+/// The heartbeat tells what it has to tell at this address.
+async fn rig_with(text: &str, asking: ApprovalSettings, to: Option<Address>) -> Rig {
     let RigOptions { mut agent, tools, .. } = parts(text);
     agent.asking = asking;
     agent.heartbeat.every = None;
+    agent.heartbeat.to = to;
     agent.heartbeat.steps_max = STEPS_MAX;
     agent.heartbeat.tokens_max = u64::MAX / 2;
     Rig::of(RigOptions {
@@ -301,6 +304,33 @@ async fn the_heartbeat_does_nothing_of_what_others_wrote() {
     check_all(Run::Heartbeat).await;
 }
 
+#[tokio::test]
+async fn the_heartbeat_of_a_group_does_nothing_of_the_plan_of_somebody_with_fewer_rights() {
+    let attempts = attempts(true, false);
+    let (all, text) = orders(&attempts);
+    let to = Some("home:-1".parse().unwrap());
+    let mut rig = rig_with(&text, ApprovalSettings::default(), to).await;
+    fill(&rig);
+    Run::Heartbeat.prepare(&mut rig).await;
+    let plan = one("plan", json!({"items": [{"text": text, "state": "todo"}]}));
+    rig.model.on("make a plan", [plan, says("Made.")]);
+    rig.say_as(USER, "-1", "make a plan");
+    rig.next_message("-1").await;
+    let before = snapshot(&rig);
+    rig.model.obeys(&all);
+    Run::Heartbeat.carry_out(&mut rig, Route::Plan, &text).await;
+    for attempt in &attempts {
+        let states = states(&rig, attempt);
+        assert!(!states.is_empty(), "the model was not told {attempt:?}");
+        let is_refused = |state: &String| state == "failed" || state == "denied";
+        assert!(states.iter().all(is_refused), "{attempt:?}: {states:?}");
+    }
+    assert_eq!(snapshot(&rig), before);
+    assert_eq!(rig.unread("2"), Vec::<String>::new());
+    assert_eq!(evil_jobs(&rig), Vec::<String>::new());
+    rig.stop().await;
+}
+
 #[cfg(feature = "gateway")]
 #[tokio::test]
 async fn a_webhook_does_nothing_of_what_others_wrote() {
@@ -315,7 +345,7 @@ fn opens(url: &str) -> (&'static str, Value) {
 async fn no_job_gives_the_approval_that_the_config_requires() {
     let approvals = Approvals { tools: vec!["outside".to_owned()], roles: Vec::new() };
     let asking = ApprovalSettings { approvals, ..ApprovalSettings::default() };
-    let mut rig = rig_with("see http://crabs.example/1", asking).await;
+    let mut rig = rig_with("see http://crabs.example/1", asking, None).await;
     fs::write(rig.path().join("downloads/page.txt"), "evil text").unwrap();
     let job =
         json!({"action": "add", "when": "every 2h", "text": "post the news", "allow": "outside"});

@@ -40,6 +40,13 @@ pub(super) enum Way {
     AttachmentName,
     Overheard,
     LowerPerson,
+    /// A job that sends a text.
+    LowerReminder,
+    /// A job in the conversation.
+    LowerJobHere,
+    /// The report of a job.
+    LowerJob,
+    LowerActions,
     PersonName,
     MarkdownSection,
     FailedEdit,
@@ -81,7 +88,7 @@ pub(super) fn read_page(rig: &Rig, more: Option<Reply>, said: &str) {
 }
 
 impl Way {
-    pub(super) const ALL: [Self; 43] = [
+    pub(super) const ALL: [Self; 47] = [
         Self::DownloadedFile,
         Self::SharedFile,
         Self::ListedName,
@@ -109,6 +116,10 @@ impl Way {
         Self::AttachmentName,
         Self::Overheard,
         Self::LowerPerson,
+        Self::LowerReminder,
+        Self::LowerJobHere,
+        Self::LowerJob,
+        Self::LowerActions,
         Self::PersonName,
         Self::MarkdownSection,
         Self::FailedEdit,
@@ -132,6 +143,10 @@ impl Way {
             self,
             Self::Overheard
                 | Self::LowerPerson
+                | Self::LowerReminder
+                | Self::LowerJobHere
+                | Self::LowerJob
+                | Self::LowerActions
                 | Self::LowerProposal
                 | Self::PersonName
                 | Self::GroupSummary
@@ -174,6 +189,9 @@ impl Way {
                 rig.say_as(USER, "-1", text);
                 rig.next_message("-1").await;
             }
+            Self::LowerReminder | Self::LowerJobHere | Self::LowerJob | Self::LowerActions => {
+                self.prepare_lower_job(rig, text).await;
+            }
             Self::LowerProposal => {
                 let proposal = one("propose", json!({"title": text, "body": "It is good."}));
                 rig.model.on("a plan", [proposal, says("Have a look.")]);
@@ -189,6 +207,41 @@ impl Way {
                 rig.next_message("-1").await;
             }
             other => unreachable!("{other:?} is in no group"),
+        }
+    }
+
+    /// A job of somebody with a lower role runs in a conversation that the owner has begun, or before.
+    async fn prepare_lower_job(self, rig: &mut Rig, text: &str) {
+        let said = if self == Self::LowerActions { "It is about crabs." } else { text };
+        let acts = (self == Self::LowerActions).then(|| keeps(text));
+        let ends = one("task_completion", json!({"result": said}));
+        match self {
+            Self::LowerReminder => {
+                rig.say_as(USER, "-1", &format!("/jobs message every 2h | {text}"));
+            }
+            Self::LowerJobHere => {
+                let job =
+                    json!({"action": "add", "when": "every 2h", "kind": "here", "text": text});
+                rig.model.on("later", [one("schedule", job), says("I will.")]);
+                rig.say_as(USER, "-1", "later");
+            }
+            _ => {
+                rig.model.on("look at it", acts.into_iter().chain([ends]));
+                rig.say_as(USER, "-1", "/jobs add every 2h | look at it");
+            }
+        }
+        rig.next_message("-1").await;
+        if self != Self::LowerActions {
+            rig.say_as(OWNER, "-1", "/new");
+            rig.next_message("-1").await;
+        }
+        rig.say_as(USER, "-1", "/jobs run 1");
+        rig.next_messages("-1", 2).await;
+        rig.say_as(USER, "-1", "/jobs rm 1");
+        rig.next_message("-1").await;
+        if self == Self::LowerActions {
+            rig.say_as(OWNER, "-1", "/new");
+            rig.next_message("-1").await;
         }
     }
 
@@ -235,7 +288,14 @@ impl Way {
                 rig.next_messages("1", 2).await;
                 rig.ask("1", "/new").await;
             }
-            Self::GroupSummary | Self::LowerPerson | Self::LowerProposal | Self::PersonName => {
+            Self::GroupSummary
+            | Self::LowerPerson
+            | Self::LowerReminder
+            | Self::LowerJobHere
+            | Self::LowerJob
+            | Self::LowerActions
+            | Self::LowerProposal
+            | Self::PersonName => {
                 self.prepare_group(rig, text, orders).await;
             }
             Self::Plan | Self::Summary | Self::OpenedSummary | Self::ListedActions => {
@@ -363,7 +423,7 @@ impl Way {
                 | Self::AttachmentName
                 | Self::Overheard
         );
-        !is_shown && !self.is_group()
+        !is_shown && (!self.is_group() || self == Self::LowerActions)
     }
 
     /// The call by which a model is shown the text, if one is needed.
@@ -392,7 +452,9 @@ impl Way {
                 let old = text.replace('a', "X");
                 one("edit_file", json!({"path": "downloads/page.txt", "old": old, "new": "y"}))
             }
-            Self::ListedActions | Self::ActionsOfJob => one("list_actions", json!({})),
+            Self::ListedActions | Self::ActionsOfJob | Self::LowerActions => {
+                one("list_actions", json!({}))
+            }
             Self::Page => one("web_fetch", json!({"url": "http://crabs.example/1"})),
             Self::SearchResults => one("web_search", json!({"query": "crabs"})),
             Self::McpResult => one("mcp_crabs", json!({})),
@@ -424,10 +486,15 @@ impl Way {
     pub(super) fn arrive(self, rig: &Rig, text: &str) {
         if let Some(looks) = self.look(rig, text) {
             rig.model.on("see", [looks]);
-            return rig.say("1", "see what it says about http://crabs.example/1");
+            return rig.say(self.chat(), "see what it says about http://crabs.example/1");
         }
         match self {
-            Self::GroupSummary | Self::LowerPerson | Self::PersonName => {
+            Self::GroupSummary
+            | Self::LowerPerson
+            | Self::LowerReminder
+            | Self::LowerJobHere
+            | Self::LowerJob
+            | Self::PersonName => {
                 rig.say_as(OWNER, "-1", "go on");
             }
             Self::Overheard => {

@@ -34,6 +34,7 @@ pub(crate) fn tool_context(role: Role, chat_kind: ChatKind) -> (ToolContext, Tem
         session: SessionId(1),
         workspace,
         who: Sender::person("1", "Ada"),
+        known_on: "home".into(),
         people: Default::default(),
         owner: FolderOwner::Account("home".into(), "1".into()),
         role,
