@@ -9,7 +9,7 @@ use crate::conversation::forgetting::{forget_sessions, forget_turns, forget_unse
 use crate::conversation::history;
 use crate::conversation::settings;
 use crate::people::persons::PersonAccount;
-use crate::store::{Json, Time};
+use crate::store::{Json, LenientJson, Time};
 use crate::types::message::{Address, ChatKind, Sender};
 use crate::types::origin::Origin;
 use crate::types::session::{SessionId, Settings, TurnId};
@@ -66,9 +66,9 @@ pub fn open_for(origin: &Origin) -> String {
     format!("closed IS NULL AND {kinds} AND channel = ? AND chat = ? AND ifnull(thread, '') = ?")
 }
 
-/// Returns the person who spoke last in the open private conversation at an address.
+/// Returns the person who spoke last in the open private conversation at an address. None if that cannot be read.
 pub fn private_speaker(store: &Connection, at: &Address) -> rusqlite::Result<Option<Sender>> {
-    let speaker: Option<Json<Sender>> = store
+    let speaker: Option<LenientJson<Sender>> = store
         .prepare_cached(
             "SELECT t.sender FROM sessions s JOIN turns t ON t.session = s.id
              WHERE s.closed IS NULL AND s.kind = 'chat' AND s.channel = ? AND s.chat = ? AND s.chat_kind = ?
@@ -76,7 +76,7 @@ pub fn private_speaker(store: &Connection, at: &Address) -> rusqlite::Result<Opt
         )?
         .query_row(params![at.channel, at.chat, Json(ChatKind::Private)], |row| row.get(0))
         .optional()?;
-    Ok(speaker.map(|speaker| speaker.0))
+    Ok(speaker.and_then(|speaker| speaker.0))
 }
 
 /// Returns the addresses of an account's open private conversations.

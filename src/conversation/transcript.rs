@@ -316,14 +316,18 @@ pub(crate) fn stopped_at(store: &Connection, turn: TurnId) -> rusqlite::Result<O
     stopped.query_row(params![turn, Json(TurnOutcome::Stopped)], read_origin).optional()
 }
 
-/// Returns the person for whom a turn works, and the provider that answers.
+/// Returns the person for whom a turn works, and the provider that answers. A person who cannot be read is replaced by
+/// one without an id, who is nobody.
 pub(crate) fn sender_and_provider(
     store: &Connection,
     turn: TurnId,
 ) -> rusqlite::Result<(Sender, String)> {
     store
         .prepare_cached("SELECT sender, provider FROM turns WHERE id = ?")?
-        .query_row([turn], |row| Ok((row.get::<_, Json<_>>(0)?.0, row.get(1)?)))
+        .query_row([turn], |row| {
+            let sender = row.get::<_, LenientJson<Sender>>(0)?.0;
+            Ok((sender.unwrap_or_else(|| Sender::person("", "")), row.get(1)?))
+        })
 }
 
 /// Returns true if the turn still runs. Each commit of a turn checks this, so that a turn which `/stop` has ended

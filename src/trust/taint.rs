@@ -148,7 +148,7 @@ pub struct SourceReader {
 
 impl SourceReader {
     /// Returns a person as the reader of these sources.
-    pub(crate) async fn find_taint(
+    pub(crate) async fn of(
         store: &Store,
         people: &People,
         person: ReadingPerson,

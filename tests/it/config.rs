@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use peacrab::channels::slack::Threads;
 use peacrab::config::{self, AgentConfig, Config, ConfigErrors, Environment, KEYS};
 use peacrab::conversation::asks::OnUntrusted;
+use peacrab::people::folder_roles::FolderRoles;
 use peacrab::people::{Access, Groups, Paired, People, Role};
 use peacrab::sandbox::Sandbox;
 use peacrab::secret::Secret;
@@ -490,6 +491,10 @@ Config {
         time_max: 60s,
         background_max: 3600s,
         trusted: [],
+        folder_roles: FolderRoles {
+            read: [],
+            write: [],
+        },
     },
     backup: None,
     gateway: None,
@@ -1251,6 +1256,7 @@ fn the_example_loads_and_shows_every_key() {
     let mut exec = whole.exec.clone();
     exec.sandbox = Sandbox { read: Vec::new(), write: Vec::new(), ..exec.sandbox };
     exec.trusted.clear();
+    exec.folder_roles = FolderRoles::default();
     assert!(exec.sandbox.env.remove("EDITOR").is_some());
     assert_eq!(exec, config.exec, "what is commented out shows the defaults");
     let main = whole.providers["main"].clone();
