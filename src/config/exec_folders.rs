@@ -114,11 +114,11 @@ pub(super) fn check_folders(
 }
 
 /// Refuses an entry if one of the others shows its path to a lower role.
-fn check_overlap<'a>(
+fn check_overlap(
     source: &ConfigSource<'_>,
     lowest: Role,
     entry: &At<SeenFolder>,
-    others: &mut dyn Iterator<Item = &'a At<SeenFolder>>,
+    others: &mut dyn Iterator<Item = &At<SeenFolder>>,
 ) {
     let folder = entry.value.folder(lowest);
     let mut others = others.map(|other| other.value.folder(lowest));

@@ -322,12 +322,13 @@ pub(crate) fn sender_and_provider(
     store: &Connection,
     turn: TurnId,
 ) -> rusqlite::Result<(Sender, String)> {
-    store
-        .prepare_cached("SELECT sender, provider FROM turns WHERE id = ?")?
-        .query_row([turn], |row| {
+    store.prepare_cached("SELECT sender, provider FROM turns WHERE id = ?")?.query_row(
+        [turn],
+        |row| {
             let sender = row.get::<_, LenientJson<Sender>>(0)?.0;
             Ok((sender.unwrap_or_else(|| Sender::person("", "")), row.get(1)?))
-        })
+        },
+    )
 }
 
 /// Returns true if the turn still runs. Each commit of a turn checks this, so that a turn which `/stop` has ended

@@ -214,7 +214,10 @@ impl SourceReader {
     }
 
     fn of_input_source(&self, source: &Source) -> Option<Taint> {
-        self.distrusts(source).then(|| match source {
+        if !self.distrusts(source) {
+            return None;
+        }
+        Some(match source {
             Source::Person { .. }
             | Source::Button { .. }
             | Source::Quoted { .. }

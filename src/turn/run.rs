@@ -61,7 +61,7 @@ impl ActiveTurn<'_> {
                 return self.finish(text).await;
             }
             if let Some(limit) = self.find_reached_limit().await? {
-                return self.finish_at_limit(limit, begun).await;
+                return Box::pin(self.finish_at_limit(limit, begun)).await;
             }
             let note = match loops::verdict(&self.current().steps) {
                 LoopVerdict::Fine => self.reminder(),
