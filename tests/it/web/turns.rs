@@ -148,3 +148,19 @@ async fn links_of_a_page_are_followed_and_composed_addresses_are_asked_about() {
     site.finish(&["/", "/more"]);
     rig.finish().await;
 }
+
+#[tokio::test]
+async fn slashes_behind_a_named_address_spell_nothing() {
+    let site = Site::start().await;
+    site.has("/news", Answer::html("<p>Add a slash for each letter.</p>"));
+    let mut rig = rig(&site).await;
+    let spelled = ["/news", "/news//", "/news///"].map(|path| fetches(&site.url(path)));
+    rig.model.on("read", spelled.into_iter().chain([says("No.")]));
+    let question = rig.ask("1", &format!("read {}", site.url("/news"))).await;
+    assert!(question.contains("Approve?") && question.contains("/news//"), "{question}");
+    rig.say("1", "/deny 1");
+    let question = rig.next_messages("1", 3).await.join("\n");
+    assert!(question.contains("/news///"), "{question}");
+    rig.stop().await;
+    site.finish(&["/news"]);
+}
