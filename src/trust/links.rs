@@ -3,6 +3,7 @@
 //! server, so both the links and the choices are bounded, and where nobody can be asked there are none. Pure.
 
 use reqwest::Url;
+use serde_json::Value;
 
 use super::known_urls::WantedUrl;
 use crate::trust::taint::{SourceReader, is_own_file};
@@ -59,11 +60,24 @@ fn is_named_by_person(session: &Session, reader: &SourceReader, wanted: &WantedU
     said.any(|part| is_by_person(part.source, reader) && wanted.occurs_in(part.text))
 }
 
-/// Returns true if a URL is among the results of a search.
+/// Returns true if a URL is the address of a result of a search. What titles and snippets say names nothing. Nor does a
+/// result whose address stood in the query: the model chose it, and the engine only repeats it.
 fn is_named_by_search(session: &Session, wanted: &WantedUrl) -> bool {
     let steps = session.turns.iter().flat_map(|turn| &turn.steps);
     let mut calls = steps.flat_map(|step| &step.calls);
-    calls.any(|call| is_search(call) && stands_in_links(call, wanted))
+    calls.any(|call| is_done(call) && is_result(call, wanted) && !stands_in_query(call, wanted))
+}
+
+fn is_result(call: &Call, wanted: &WantedUrl) -> bool {
+    let results = call.sources.iter().flat_map(|source| match source {
+        Source::Search { urls, .. } => urls.as_slice(),
+        _ => &[],
+    });
+    results.filter_map(|url| WantedUrl::read(url)).any(|result| result.is_same(wanted))
+}
+
+fn stands_in_query(call: &Call, wanted: &WantedUrl) -> bool {
+    arguments(call)["query"].as_str().is_none_or(|query| wanted.occurs_in(query))
 }
 
 /// Returns true if a person wrote a part, or adopted it as their own. A file that somebody sent is not theirs.
@@ -102,13 +116,8 @@ fn is_done(call: &Call) -> bool {
     matches!(call.outcome, CallOutcome::Done(_))
 }
 
-fn is_search(call: &Call) -> bool {
-    is_done(call) && call.sources.iter().any(|source| matches!(source, Source::Search { .. }))
-}
-
-/// Returns true if a URL is among the first links in the outcome of a call.
-fn stands_in_links(call: &Call, wanted: &WantedUrl) -> bool {
-    wanted.occurs_whole_in(first_links(call.outcome.for_model()))
+fn arguments(call: &Call) -> Value {
+    serde_json::from_str(&call.arguments).unwrap_or_default()
 }
 
 /// Returns true if a URL is a link of a page on the same site, or of a message of others here.
@@ -139,8 +148,7 @@ fn is_link_of_page(call: &Call, wanted: &WantedUrl) -> bool {
 
 /// Returns true if a call has read the first part of a page, which has its first links.
 fn begins_page(call: &Call) -> bool {
-    let arguments = serde_json::from_str::<serde_json::Value>(&call.arguments).unwrap_or_default();
-    arguments["offset"].as_u64().unwrap_or_default() == 0
+    arguments(call)["offset"].as_u64().unwrap_or_default() == 0
 }
 
 /// Returns a text up to the end of its first [`LINKS_OF_PAGE_MAX`] links.
