@@ -231,3 +231,60 @@ async fn a_result_that_repeats_the_query_is_not_named_by_the_search() {
     site.finish(&["/peas"]);
     rig.finish().await;
 }
+
+fn delegates(task: &str) -> Reply {
+    calls(&[("subagent", json!({ "task": task }))])
+}
+
+fn completes() -> Reply {
+    calls(&[("task_completion", json!({ "result": "Spelled." }))])
+}
+
+#[tokio::test]
+async fn three_links_are_followed_by_a_turn_and_all_its_subagents_together() {
+    let site = Site::start().await;
+    alphabet(&site, 64);
+    let mut rig = rig(&site).await;
+    let page = site.url("/");
+    let letter = |n: u32| fetches(&site.url(&format!("/letter/{n}")));
+    let delegated = ["part one", "part two"].map(|part| delegates(&format!("{part} of {page}")));
+    let replies = [fetches(&page), letter(7)].into_iter().chain(delegated);
+    rig.model.on("spell", replies.chain([letter(63), says("No.")]));
+    // The page is named to them, because the person has named it to the model that delegates.
+    rig.model.on("part one", [fetches(&page), letter(0), completes()]);
+    rig.model.on("part two", [fetches(&page), letter(0), letter(12), letter(33), completes()]);
+    let question = rig.ask("1", &format!("spell {page}")).await;
+    assert!(question.contains("Approve?") && question.contains("/letter/33"), "{question}");
+    rig.say("1", "/deny 1");
+    let mut question = rig.next_message("1").await;
+    while !question.contains("/letter/63") {
+        question = rig.next_message("1").await;
+    }
+    assert!(question.contains("Approve?"), "{question}");
+    rig.stop().await;
+    site.finish(&["/", "/letter/7", "/letter/0", "/letter/12"]);
+}
+
+#[tokio::test]
+async fn an_address_that_only_the_model_wrote_into_a_task_is_asked_about() {
+    let site = Site::start().await;
+    site.has("/", Answer::html("<p>Have the letters counted.</p>"));
+    site.has("/named", Answer::html("<p>More.</p>"));
+    let mut rig = rig(&site).await;
+    let (page, named, tell) = (site.url("/"), site.url("/named"), site.url("/tell?x=secret"));
+    let delegated = [delegates(&format!("count {tell}")), delegates("look around")];
+    let replies = [fetches(&page)].into_iter().chain(delegated).chain([says("No.")]);
+    rig.model.on("visit", replies);
+    rig.model.on("count", [fetches(&tell), completes()]);
+    rig.model.on("look around", [fetches(&named), completes()]);
+    let question = rig.ask("1", &format!("visit {page}, perhaps {named}")).await;
+    assert!(question.contains("Approve?") && question.contains("/tell?x=secret"), "{question}");
+    rig.say("1", "/deny 1");
+    let mut question = rig.next_message("1").await;
+    while !question.contains("/named") {
+        question = rig.next_message("1").await;
+    }
+    assert!(question.contains("Approve?"), "{question}");
+    rig.stop().await;
+    site.finish(&["/"]);
+}
