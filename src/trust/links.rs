@@ -197,13 +197,15 @@ fn arguments(call: &Call) -> Value {
     serde_json::from_str(&call.arguments).unwrap_or_default()
 }
 
-/// Returns true if a URL is a link of a page on the same site, or of a message of others here.
+/// Returns true if a URL is a link of a page on the same site, or of a message of others here. In a message it counts
+/// with its scheme only, because by the schemes the first links are counted.
 fn is_link(session: &Session, reader: &SourceReader, wanted: &WantedUrl) -> bool {
     let mut steps = session.turns.iter().flat_map(|turn| &turn.steps);
     steps.any(|step| {
         let mut said = step.input.iter().flat_map(SourcedText::iter);
-        said.any(|part| is_by_others(&part, reader) && wanted.occurs_in(first_links(part.text)))
-            || step.calls.iter().any(|call| is_link_of_page(call, wanted))
+        said.any(|part| {
+            is_by_others(&part, reader) && wanted.occurs_whole_in(first_links(part.text))
+        }) || step.calls.iter().any(|call| is_link_of_page(call, wanted))
     })
 }
 
