@@ -71,6 +71,7 @@ pub fn up_to(
     sources.extend(of_calls(store, session, last)?);
     sources.sort_by_key(|(turn, _)| *turn);
     let mut known = BTreeSet::new();
+    sources.iter_mut().for_each(|(_, source)| *source = source.without_results().into_owned());
     sources.retain(|(_, source)| known.insert(source.clone()));
     Ok(sources)
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Params, params};
 
 pub(crate) use crate::conversation::sessions::open_or_begin;
 pub(crate) use calls::{
@@ -28,7 +28,7 @@ pub(crate) use running::running_turn;
 use unreadable::turn_of;
 pub(crate) use unreadable::{UnreadableTurn, end_turn_alone, store_unreadable_turn};
 
-use crate::bus::journal::{self, origin_params, read_origin};
+use crate::bus::journal::{self, origin_params, read_origin, read_origin_at};
 use crate::conversation::history;
 use crate::conversation::sessions::open_for;
 use crate::conversation::settings;
@@ -66,21 +66,37 @@ pub(crate) fn open_session(
     origin: &Origin,
 ) -> rusqlite::Result<Option<Session>> {
     let (channel, chat, thread) = origin_params(origin);
+    read_session(store, &open_for(origin), (channel, chat, thread.unwrap_or_default()))
+}
+
+/// Loads the conversation of a turn, also a closed one, with the turns that the model still sees. None if the turn was
+/// deleted.
+pub(crate) fn session_of_turn(
+    store: &Connection,
+    turn: TurnId,
+) -> rusqlite::Result<Option<Session>> {
+    read_session(store, "id = (SELECT session FROM turns WHERE id = ?)", [turn])
+}
+
+fn read_session(
+    store: &Connection,
+    condition: &str,
+    params: impl Params,
+) -> rusqlite::Result<Option<Session>> {
     let session_row = store
         .prepare_cached(&format!(
             "SELECT id, chat_kind, frozen, begins, summary, shortened, settings, begins_step,
-             summary_sources, untrusted_summary IS NOT NULL, trusted_summary, trusted_sources, left_out
-             FROM sessions WHERE {}",
-            open_for(origin)
+             summary_sources, untrusted_summary IS NOT NULL, trusted_summary, trusted_sources, left_out,
+             channel, chat, thread FROM sessions WHERE {condition}"
         ))?
-        .query_row((channel, chat, thread.unwrap_or_default()), |row| {
+        .query_row(params, |row| {
             let KeptSources(sources) = row.get(8)?;
             let KeptSources(trusted_sources) = row.get(11)?;
             let trusted_sources = trusted_sources.unwrap_or_else(|| vec![Source::Unknown]);
             let trusted: Option<String> = row.get(10)?;
             let session = Session {
                 id: row.get(0)?,
-                origin: origin.clone(),
+                origin: read_origin_at(row, 13)?,
                 // A chat of unknown kind counts as a group, so that nothing private spreads.
                 chat_kind: row.get::<_, LenientJson<_>>(1)?.0.unwrap_or(ChatKind::Group),
                 frozen: row.get::<_, LenientJson<_>>(2)?.0,

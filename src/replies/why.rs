@@ -131,7 +131,7 @@ pub fn source_line(source: &Source, is_own: bool, is_untrusted: bool) -> Option<
         Source::Task { kind, number: Some(number), .. } => format!("{} {number}", kind.as_str()),
         Source::Task { kind, number: None, .. } => format!("results of a {}", kind.as_str()),
         Source::Page { url } => format!("the page {}", short(url)),
-        Source::Search { engine } => format!("search results of {}", short(engine)),
+        Source::Search { engine, .. } => format!("search results of {}", short(engine)),
         Source::McpServer { name, .. } => format!("the MCP server {}", short(name)),
         Source::Command { .. } => "the output of a command".to_owned(),
         Source::File { path } => format!("the file {}", short(path)),

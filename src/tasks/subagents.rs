@@ -185,6 +185,27 @@ pub fn is_attended(store: &Connection, id: SubagentId) -> rusqlite::Result<bool>
     Ok(task.is_some_and(|task| !task.details.is_unattended))
 }
 
+/// Returns the turn that delegated the task of a running subagent. None if it was deleted.
+pub fn delegating_turn(store: &Connection, id: SubagentId) -> rusqlite::Result<Option<TurnId>> {
+    let task = table::running_number::<SubagentDetails>(store, id.0)?;
+    match task.and_then(|task| task.details.call) {
+        Some(call) => Ok(transcript::turn_of_call(store, call)?.map(|call| call.turn)),
+        None => Ok(None),
+    }
+}
+
+/// Returns the turns of the subagents, running or not, to which a turn has delegated tasks.
+pub fn delegated_turns(store: &Connection, by: TurnId) -> rusqlite::Result<Vec<TurnId>> {
+    let mut turns = Vec::new();
+    for (turn, details) in table::turns_after::<SubagentDetails>(store, by)? {
+        let Some(call) = details.call else { continue };
+        if transcript::turn_of_call(store, call)?.is_some_and(|call| call.turn == by) {
+            turns.push(turn);
+        }
+    }
+    Ok(turns)
+}
+
 /// Returns the approved call that is the subagent's only work, if it has one.
 pub fn approved_call(store: &Connection, id: SubagentId) -> rusqlite::Result<Option<ApprovedCall>> {
     let task = table::running_number::<SubagentDetails>(store, id.0)?;

@@ -1,6 +1,6 @@
 //! Finds the URL that a model requests in a text that somebody has written. People omit optional parts of a URL,
-//! and put punctuation around it. Nothing else may differ, because every part that a model can choose could leak
-//! data to the server.
+//! and put punctuation around it. Nothing else may differ that the server could tell apart, because every part that a
+//! model can choose could leak data to it.
 
 use reqwest::Url;
 
@@ -8,6 +8,10 @@ use crate::types::session::Call;
 
 /// Characters that end a sentence, an emphasis or a link.
 const ENDS: &str = ".,;:!?*_~'\"|)]}>";
+
+/// Maximum number of such characters behind a URL that may not belong to it. Each of them makes another reading, and a
+/// model could choose among them.
+const ENDS_MAX: usize = 8;
 
 /// Pairs of brackets that may enclose a URL.
 const BRACKETS: [(char, char); 4] = [('(', ')'), ('[', ']'), ('{', '}'), ('<', '>')];
@@ -55,7 +59,7 @@ impl WantedUrl {
     }
 
     pub(super) fn is_same(&self, other: &Self) -> bool {
-        is_same(&self.url, &other.url)
+        is_same_url(&self.url, &other.url)
     }
 
     /// Returns true if a text contains the URL with its scheme, as in a link.
@@ -90,7 +94,10 @@ impl WantedUrl {
         let (Some(before), Some(rest)) = (lower.get(..at), text.get(at + length..)) else {
             return false;
         };
-        let before = before.strip_suffix("www.").unwrap_or(before);
+        let (before, has_www) = match before.strip_suffix("www.") {
+            Some(before) => (before, true),
+            None => (before, false),
+        };
         let (before, userinfo) = userinfo(before, text);
         let schemes = ["https://", "http://"];
         let scheme = schemes.into_iter().find(|scheme| before.ends_with(scheme));
@@ -105,18 +112,32 @@ impl WantedUrl {
                     })
             }
         };
-        // A URL that was written with https must not be requested with http.
-        let is_downgrade = scheme == Some("https://") && self.url.scheme() == "http";
-        if !is_start || is_downgrade || (with_scheme && scheme.is_none()) {
+        if !is_start || !self.fits_scheme(scheme) || (with_scheme && scheme.is_none()) {
             return false;
         }
+        // A person who omits the scheme may omit this too.
+        let www = if has_www || (scheme.is_none() && self.has_www()) { "www." } else { "" };
         let scheme =
             scheme.unwrap_or(if self.url.scheme() == "http" { "http://" } else { "https://" });
         let host = &text[at..at + length];
         candidates(rest, last).any(|rest| {
-            let parsed = Url::parse(&format!("{scheme}{userinfo}{host}{rest}"));
-            parsed.is_ok_and(|parsed| is_same(&parsed, &self.url))
+            let parsed = Url::parse(&format!("{scheme}{userinfo}{www}{host}{rest}"));
+            parsed.is_ok_and(|parsed| is_same_request(&parsed, &self.url))
         })
+    }
+
+    fn has_www(&self) -> bool {
+        self.url.host_str().is_some_and(|host| host.starts_with("www."))
+    }
+
+    /// Returns true if the URL may be requested where somebody wrote this scheme. One with https must not be requested
+    /// with http. One with http may be requested with https, at the usual port.
+    fn fits_scheme(&self, written: Option<&str>) -> bool {
+        match written {
+            None => true,
+            Some("https://") => self.url.scheme() == "https",
+            Some(_) => self.url.scheme() == "http" || self.url.port().is_none(),
+        }
     }
 }
 
@@ -147,17 +168,29 @@ fn candidates(rest: &str, before: Option<char>) -> impl Iterator<Item = &str> {
         let (at, last) = part.char_indices().next_back()?;
         is_end(last).then(|| &part[..at])
     });
-    within.into_iter().chain(trimmed)
+    within.into_iter().chain(trimmed.take(ENDS_MAX + 1))
 }
 
-/// Returns true if two URLs are the same except for parts that people omit.
-fn is_same(one: &Url, other: &Url) -> bool {
-    let host = |url: &Url| url.host_str().map(|host| bare(host).to_owned());
-    host(one) == host(other)
+/// Returns true if a server gets the same request for two URLs, except for one slash at the end of the path. Everything
+/// else that it could tell apart makes another URL. The fragment is not sent.
+pub fn is_same_url(one: &Url, other: &Url) -> bool {
+    one.scheme() == other.scheme() && is_same_request(one, other)
+}
+
+/// Returns true if two URLs are the same, whatever their scheme.
+fn is_same_request(one: &Url, other: &Url) -> bool {
+    one.host_str() == other.host_str()
         && one.port() == other.port()
         && (one.username(), one.password()) == (other.username(), other.password())
-        && one.path().trim_end_matches('/') == other.path().trim_end_matches('/')
         && one.query() == other.query()
+        && (one.path() == other.path()
+            || (one.query().is_none() && (is_with_slash(one, other) || is_with_slash(other, one))))
+}
+
+/// Returns true if a path is the other path with a slash. A path that has one at its end gets no second one, or a model
+/// could count with them.
+fn is_with_slash(one: &Url, other: &Url) -> bool {
+    !other.path().ends_with('/') && one.path().strip_suffix('/') == Some(other.path())
 }
 
 /// Returns a host without `www.`.

@@ -11,6 +11,7 @@ mod bounds;
 mod short_prompt;
 mod charging;
 mod ending;
+mod fetching;
 pub mod late;
 mod limits;
 mod permitting;

@@ -1,6 +1,7 @@
 //! Sources: the author of each part of the model's input, and its place. They are stored in that
 //! form. `trust::taint` decides at use for whom a source is trusted.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::Deref;
 
@@ -65,7 +66,13 @@ pub enum Source {
     /// A page of the web.
     Page { url: String },
     /// Results of a search engine.
-    Search { engine: String },
+    Search {
+        engine: String,
+        /// The URLs of the results of one search. Empty in rows of a former version, and in a list of the sources of
+        /// several texts.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        urls: Vec<String>,
+    },
     /// A tool of an MCP server. `is_trusted` is the config's value for the server at the time of the
     /// call.
     McpServer { name: String, is_trusted: bool },
@@ -114,7 +121,7 @@ impl Source {
             | Self::Overheard { author: name }
             | Self::Skill { name }
             | Self::Page { url: name }
-            | Self::Search { engine: name }
+            | Self::Search { engine: name, .. }
             | Self::File { path: name }
             | Self::LinkedFile { path: name }
             | Self::MarkedFile { path: name } => Some(name),
@@ -130,6 +137,16 @@ impl Source {
             }
             Self::Plan { by, .. } | Self::Proposal { by, .. } | Self::Task { by, .. } => by.clone(),
             _ => None,
+        }
+    }
+
+    /// Returns the source for a list of the sources of several texts, which does not name the results of a search.
+    pub fn without_results(&self) -> Cow<'_, Self> {
+        match self {
+            Self::Search { engine, urls } if !urls.is_empty() => {
+                Cow::Owned(Self::Search { engine: engine.clone(), urls: Vec::new() })
+            }
+            _ => Cow::Borrowed(self),
         }
     }
 
@@ -230,7 +247,8 @@ impl fmt::Display for SourcedText {
 
 /// Adds a source unless the list contains it.
 pub fn add(sources: &mut Vec<Source>, source: &Source) {
-    if !sources.contains(source) {
-        sources.push(source.clone());
+    let source = source.without_results();
+    if !sources.contains(&source) {
+        sources.push(source.into_owned());
     }
 }

@@ -195,7 +195,8 @@ impl Tool for WebSearch {
         if hits.is_empty() {
             return Ok(ToolOutput::text(format!("{engine} found nothing for: {query}")));
         }
-        let source = Source::Search { engine: engine.to_owned() };
+        let urls = hits.iter().map(|hit| hit.url.clone()).collect();
+        let source = Source::Search { engine: engine.to_owned(), urls };
         Ok(ToolOutput::of(source, format_hits(&hits)))
     }
 }

@@ -15,7 +15,7 @@ use crate::tasks::schedule;
 use crate::tools::{AnyTool, CallTerms, Reach, ToolContext, ToolKind, ToolTerms};
 use crate::trust::permission::{self, Decider, Decision, PermissionReason, PermissionRequest};
 use crate::trust::taint::{self, SourceReader, Taint};
-use crate::trust::{links, own_words, telling};
+use crate::trust::{own_words, telling};
 use crate::turn::calls::ToolLookup;
 use crate::turn::error::TurnError;
 use crate::turn::prompt;
@@ -150,10 +150,11 @@ impl ActiveTurn<'_> {
         }
         let asking = &self.turns.config.asking;
         let is_attended = self.limits.is_attended;
-        let knows_url = matches!(
-            &checked.reach,
-            Reach::Url(url) if links::may_be_fetched(&self.session, reader, url, is_attended)
-        );
+        let knows_url = match &checked.reach {
+            // Without untrusted content it makes no difference.
+            Reach::Url(url) if taint.is_some() => self.may_fetch(url, reader).await?,
+            _ => false,
+        };
         let request = PermissionRequest {
             tool: &call.tool,
             terms: checked.terms,

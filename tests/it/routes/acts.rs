@@ -190,7 +190,11 @@ pub(super) fn parts_with(text: &str, more: Vec<Arc<dyn AnyTool>>) -> RigOptions 
         fake("run_both", command(CommandAccess::Both), output()),
         fake("outside", Some(Reach::Outside), output()),
         fake("web_fetch", None, page()),
-        fake("web_search", Some(Reach::Here), Source::Search { engine: "crabs".to_owned() }),
+        fake(
+            "web_search",
+            Some(Reach::Here),
+            Source::Search { engine: "crabs".to_owned(), urls: Vec::new() },
+        ),
         fake("mcp_crabs", Some(Reach::Here), server),
     ];
     let agent =
