@@ -69,18 +69,12 @@ fn of_act(act: Act) -> Vec<Attempt> {
                 json!({"path": "new.md", "content": "evil new"}),
             ),
         ],
-        Act::Write(Folder::Shared) => vec![
-            attempt(
-                "write_file",
-                "evil all",
-                json!({"path": "shared/all.md", "content": "evil all"}),
-            ),
-            attempt(
-                "write_file",
-                "evil group",
-                json!({"path": "groups/g0123456789ab/all.md", "content": "evil group"}),
-            ),
-        ],
+        Act::Write(Folder::Shared) => {
+            let paths =
+                [("shared/all.md", "evil all"), ("groups/g0123456789ab/x.md", "evil group")];
+            let write = |(path, mark)| json!({"path": path, "content": mark});
+            paths.map(|it| attempt("write_file", it.1, write(it))).into()
+        }
         Act::WriteInstructions => vec![
             attempt(
                 "write_file",
