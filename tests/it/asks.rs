@@ -176,6 +176,9 @@ async fn a_call_is_made_once_it_is_allowed_and_not_before() {
     assert!(heard.contains(&replies::approved_once("write_file")), "{heard:?}");
     assert_eq!(note(&rig).as_deref(), Some("hello"));
     assert_eq!(rig.ask("1", &format!("/approve {id}")).await, replies::ALREADY_DECIDED);
+    for never_asked in ["/approve 99", "/approve 99 all", "/approve 99 each", "/deny 99"] {
+        assert_eq!(rig.ask("1", never_asked).await, replies::no_such_request(99));
+    }
     // Single use.
     rig.model.on("again", [writes(), says("Again.")]);
     assert!(rig.ask("1", "again").await.contains("Approve?"));
