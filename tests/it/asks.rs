@@ -249,6 +249,23 @@ fn blank_lines_of_a_change_are_counted_and_push_nothing_out_of_sight() {
     assert_eq!(replies::call_change(&hidden), change("+x⟨100 spaces⟩y⟨U+200B⟩"));
 }
 
+#[test]
+fn what_cannot_be_seen_is_named_and_an_emoji_stays_one() {
+    for (text, shown) in [
+        ("rm x\u{fe0f}y", "rm x⟨U+FE0F⟩y"),
+        ("\u{fe0f}", "⟨U+FE0F⟩"),
+        (
+            "❤\u{fe0f}\u{fe0f} 1\u{fe0f}\u{20e3} 1\u{fe0f}",
+            "❤\u{fe0f}⟨U+FE0F⟩ 1\u{fe0f}\u{20e3} 1⟨U+FE0F⟩",
+        ),
+        ("a\u{fffc}\u{600}\u{605}\u{13430}b", "a⟨U+FFFC⟩⟨U+0600⟩⟨U+0605⟩⟨U+13430⟩b"),
+    ] {
+        let arguments = json!({ "command": text }).to_string();
+        let expected = format!("{{\"command\":\"{shown}\"}}");
+        assert_eq!(replies::call_arguments(&arguments), expected);
+    }
+}
+
 #[tokio::test]
 async fn a_call_is_shown_whole_and_with_nothing_invisible_in_it() {
     let home = FakeChannel::taking_files(1_000_000);

@@ -343,6 +343,17 @@ async fn what_is_piped_in_is_one_message() {
 }
 
 #[tokio::test]
+async fn an_answer_neither_commands_the_terminal_nor_hides_in_it() {
+    let fixture = ProgramFixture::new(CONFIG);
+    let hidden = "\u{202e}\u{2066}\u{200f}\u{200b}\u{feff}\u{e0041}";
+    let said = format!("a{hidden}b\u{1b}\u{7}c");
+    let terminal = Pty::begin(fixture.command(&Pty::session(), &["chat", "-m", &said]), COLUMNS[1]);
+    terminal.wait_for_line("You said: abc").await;
+    let shown = terminal.raw();
+    assert!(!shown.contains(|sign: char| hidden.contains(sign) || sign == '\u{7}'), "{shown:?}");
+}
+
+#[tokio::test]
 async fn what_is_piped_in_is_no_command() {
     let fixture = ProgramFixture::new(CONFIG);
     for args in [&["chat"] as &[&str], &["chat", "-m", "-"]] {
