@@ -314,6 +314,9 @@ pub const COMMAND_WORDS: (&str, &str) = ("words", "The text after the command");
 /// command follows as a message.
 pub const COMMAND_RECEIVED: &str = "Got it.";
 pub const COMMAND_NOT_ALLOWED: &str = "You can't use this command here.";
+/// For a script.
+pub const PIPED_COMMAND: &str = "Piped input cannot be a command, because anybody may have written it. Pass the command as an argument: \
+     peacrab chat -m \"/status\"";
 pub const COMMAND_ELSEWHERE: &str = "I'm not a member of this conversation, so I can't answer here. Invite me, or write to me directly.";
 
 /// The name of a thread whose question has no words.

@@ -1,5 +1,7 @@
 //! `/approve` and `/deny`: decisions of entitled people about calls that wait for approval.
 
+mod verdict;
+
 use chrono::Utc;
 use rusqlite::Connection;
 
@@ -17,99 +19,14 @@ use crate::services::{Services, role_of};
 use crate::store::StoreError;
 use crate::tasks::deferred_report;
 use crate::tasks::subagents::{self, AT_ONCE_MAX};
+use crate::trust::acts::tool_role;
 use crate::turn::{commits, prompt, suspension};
 use crate::types::commands::CommandId;
 use crate::types::message::{Address, ChatKind};
 use crate::types::origin::Origin;
 use crate::types::session::CallOutcome;
-
-/// A decision of an entitled person about a waiting call.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ApprovalVerdict {
-    Approve {
-        ask: AskId,
-        always: bool,
-    },
-    Deny(AskId),
-    /// Decides all calls that wait in the turn of this one.
-    All {
-        ask: AskId,
-        approve: bool,
-    },
-    /// Asks about each of these calls in a message of its own.
-    Each(AskId),
-    /// Decides about deferred calls, which nobody could be asked about.
-    Later(DeferredVerdict),
-    /// Revokes the permanent permission of a tool.
-    Revoke(String),
-    List,
-}
-
-impl ApprovalVerdict {
-    /// Returns the waiting call that this decision is about.
-    fn ask(&self) -> Option<AskId> {
-        match self {
-            Self::Approve { ask, .. }
-            | Self::Deny(ask)
-            | Self::All { ask, .. }
-            | Self::Each(ask) => Some(*ask),
-            Self::Later(_) | Self::Revoke(_) | Self::List => None,
-        }
-    }
-
-    /// Parses the arguments of `/approve`. None if they are invalid.
-    pub(crate) fn approve<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<Self> {
-        let Some(ask) = words.next() else { return Some(Self::List) };
-        if ask.eq_ignore_ascii_case(LATER) {
-            return DeferredVerdict::parse(words, true).map(Self::Later);
-        }
-        let ask = ask.trim_start_matches('#').parse().map(AskId).ok()?;
-        match words.next().map(str::to_ascii_lowercase).as_deref() {
-            None | Some("once") => Some(Self::Approve { ask, always: false }),
-            Some("always") => Some(Self::Approve { ask, always: true }),
-            Some("all") => Some(Self::All { ask, approve: true }),
-            Some("each") => Some(Self::Each(ask)),
-            Some(_) => None,
-        }
-    }
-
-    /// Parses the arguments of `/deny`.
-    pub(crate) fn deny<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<Self> {
-        let target = words.next()?;
-        if target.eq_ignore_ascii_case(LATER) {
-            return DeferredVerdict::parse(words, false).map(Self::Later);
-        }
-        let all = words.next().is_some_and(|word| word.eq_ignore_ascii_case("all"));
-        Some(match target.trim_start_matches('#').parse().map(AskId) {
-            Ok(ask) if all => Self::All { ask, approve: false },
-            Ok(ask) => Self::Deny(ask),
-            Err(_) => Self::Revoke(target.to_owned()),
-        })
-    }
-}
-
-/// The argument before the number of a deferred call.
-const LATER: &str = "later";
-
-/// A decision about a deferred call, which nobody could be asked about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DeferredVerdict {
-    id: DeferredId,
-    /// True if it covers all calls that were shown together.
-    all: bool,
-    approve: bool,
-}
-
-impl DeferredVerdict {
-    fn parse<'a>(mut words: impl Iterator<Item = &'a str>, approve: bool) -> Option<Self> {
-        let id = words.next()?.trim_start_matches('#').parse().map(DeferredId).ok()?;
-        match words.next().map(str::to_ascii_lowercase).as_deref() {
-            None => Some(Self { id, all: false, approve }),
-            Some("all") => Some(Self { id, all: true, approve }),
-            Some(_) => None,
-        }
-    }
-}
+pub use verdict::ApprovalVerdict;
+use verdict::DeferredVerdict;
 
 /// Carries out `/approve` and `/deny`.
 pub(crate) async fn handle(
@@ -178,6 +95,11 @@ impl ApprovalJudge {
         store: &Connection,
         verdict: ApprovalVerdict,
     ) -> rusqlite::Result<Result<String, VerdictRefusal>> {
+        if let Some(ask) = verdict.ask()
+            && !asks::is_known_approval(store, ask)?
+        {
+            return Ok(Err(VerdictRefusal::NotNow(replies::no_such_request(ask.0))));
+        }
         let call_refusal = verdict.ask().map(|ask| self.refusal_by_id(store, ask)).transpose()?;
         let is_theirs = match &verdict {
             ApprovalVerdict::Revoke(_) => self.is_entitled(),
@@ -206,30 +128,40 @@ impl ApprovalJudge {
         verdict: ApprovalVerdict,
     ) -> rusqlite::Result<Result<String, String>> {
         match verdict {
-            ApprovalVerdict::Approve { ask, always } => approve(store, ask, always, &self.name),
+            ApprovalVerdict::Approve { ask, always } => self.approve(store, ask, always),
             ApprovalVerdict::Deny(ask) => deny(store, ask, &self.name),
             ApprovalVerdict::All { ask, approve } => {
-                decide_all(store, &self.open_with(store, ask)?, approve, &self.name)
+                self.decide_all(store, &self.open_with(store, ask)?, approve)
             }
             ApprovalVerdict::Each(ask) => ask_each(store, &self.open_with(store, ask)?),
             ApprovalVerdict::Later(verdict) => self.decide_later(store, verdict),
             ApprovalVerdict::Revoke(tool) => {
                 Ok(Ok(replies::revoked_grants(&tool, asks::revoke(store, &tool)?)))
             }
-            ApprovalVerdict::List => {
-                let waiting = self.waiting(store)?;
-                let granted = if self.is_entitled() { asks::grants(store)? } else { Vec::new() };
-                let waiting = waiting.iter().map(|call| WaitingCall {
-                    id: call.id.0,
-                    tool: &call.tool,
-                    arguments: &call.arguments,
-                });
-                let granted = granted
-                    .iter()
-                    .map(|it| (&*it.tool, format!("{} on {}", it.sender, it.channel)));
-                Ok(Ok(replies::approvals(waiting, granted)))
-            }
+            ApprovalVerdict::List => Ok(Ok(self.list(store)?)),
         }
+    }
+
+    /// Returns the list of the calls that this person may decide here, and of granted permissions.
+    fn list(&self, store: &Connection) -> rusqlite::Result<String> {
+        let waiting = self.waiting(store)?;
+        let deferred = deferred::all_open(store, Utc::now(), |call| {
+            Ok(self.is_here(&call.to) && self.may_decide_later(store, call)?)
+        })?;
+        let granted = if self.is_entitled() { asks::grants(store)? } else { Vec::new() };
+        let waiting = waiting.iter().map(|call| WaitingCall {
+            id: call.id.0,
+            tool: &call.tool,
+            arguments: &call.arguments,
+        });
+        let deferred = deferred.iter().map(|(id, call)| WaitingCall {
+            id: id.0,
+            tool: &call.approved.tool,
+            arguments: &call.approved.arguments,
+        });
+        let granted =
+            granted.iter().map(|it| (&*it.tool, format!("{} on {}", it.sender, it.channel)));
+        Ok(replies::approvals(waiting, deferred, granted))
     }
 
     /// Returns the waiting calls that are listed in this chat and that this person may decide.
@@ -242,9 +174,13 @@ impl ApprovalJudge {
     /// Returns true if a call is listed here. A group lists only its own calls, because everybody there reads the list.
     fn is_shown_here(&self, call: &AskedCall) -> bool {
         let chat = call.origin.as_ref().and_then(Origin::chat);
+        self.chat_kind == ChatKind::Private || chat.is_some_and(|chat| self.is_here(chat))
+    }
+
+    /// Returns true if the calls of an address are listed here.
+    fn is_here(&self, at: &Address) -> bool {
         let here = (&self.at.channel, &self.at.chat);
-        self.chat_kind == ChatKind::Private
-            || chat.is_some_and(|chat| (&chat.channel, &chat.chat) == here)
+        self.chat_kind == ChatKind::Private || (&at.channel, &at.chat) == here
     }
 
     /// Returns why this person may not decide a call. None if they may, or if the call does not wait.
@@ -364,33 +300,72 @@ impl ApprovalJudge {
             (false, _) => Ok(replies::denied_call(&tools.join(", "))),
         })
     }
-}
 
-fn approve(
-    store: &Connection,
-    id: AskId,
-    always: bool,
-    by: &str,
-) -> rusqlite::Result<Result<String, String>> {
-    let Some(ask) = approval(store, id)? else {
-        return Ok(Err(replies::ALREADY_DECIDED.to_owned()));
-    };
-    if always && !asks::approval(store, id)?.is_some_and(|call| call.offers_always) {
-        return Ok(Err(replies::cannot_always_allow(id.0)));
+    fn approve(
+        &self,
+        store: &Connection,
+        id: AskId,
+        always: bool,
+    ) -> rusqlite::Result<Result<String, String>> {
+        let Some(ask) = approval(store, id)? else {
+            return Ok(Err(replies::ALREADY_DECIDED.to_owned()));
+        };
+        let call = asks::approval(store, id)?;
+        if always && !call.as_ref().is_some_and(|call| call.offers_always) {
+            return Ok(Err(replies::cannot_always_allow(id.0)));
+        }
+        let lacks_role = match &call {
+            Some(call) => self.lacks_role(store, call)?,
+            None => false,
+        };
+        let choice = if always { replies::ALWAYS } else { replies::ONCE };
+        let by = replies::choice_by(choice, &self.name);
+        asks::end(store, &ask, AskOutcome::Settled, &by)?;
+        let RequestedCall { known_on, person, tool } = transcript::requested_call(store, ask.call)?;
+        if always && !lacks_role {
+            let (channel, sender) = (known_on.to_string(), person.id.to_string());
+            asks::grant(store, &Grant { channel, sender, tool: tool.clone() })?;
+        }
+        transcript::mark_call_planned(store, ask.call)?;
+        resume_if_decided(store, &ask)?;
+        Ok(Ok(match always {
+            _ if lacks_role => replies::approved_in_vain(&tool, person),
+            true => replies::approved_always(&tool, person),
+            false => replies::approved_once(&tool),
+        }))
     }
-    let choice = if always { replies::ALWAYS } else { replies::ONCE };
-    asks::end(store, &ask, AskOutcome::Settled, &replies::choice_by(choice, by))?;
-    let RequestedCall { known_on, person, tool } = transcript::requested_call(store, ask.call)?;
-    if always {
-        let (channel, sender) = (known_on.to_string(), person.id.to_string());
-        asks::grant(store, &Grant { channel, sender, tool: tool.clone() })?;
+
+    /// Returns true if the person for whom a call is made has lost the role that its tool needs. The turn then refuses the
+    /// call.
+    fn lacks_role(&self, store: &Connection, call: &AskedCall) -> rusqlite::Result<bool> {
+        let needs = call.shown.as_ref().and_then(|shown| shown.needs);
+        let (Some(needs), Some((channel, sender, chat_kind))) = (needs, &call.made_for) else {
+            return Ok(false);
+        };
+        let role = self.people.role_of(store, channel, sender)?.unwrap_or(Role::Guest);
+        Ok(tool_role(role, *chat_kind) < needs)
     }
-    transcript::mark_call_planned(store, ask.call)?;
-    resume_if_decided(store, &ask)?;
-    Ok(Ok(match always {
-        true => replies::approved_always(&tool, person),
-        false => replies::approved_once(&tool),
-    }))
+
+    /// Decides all these calls.
+    fn decide_all(
+        &self,
+        store: &Connection,
+        open: &[Ask],
+        approves: bool,
+    ) -> rusqlite::Result<Result<String, String>> {
+        if open.is_empty() {
+            return Ok(Err(replies::ALREADY_DECIDED.to_owned()));
+        }
+        let mut lines = Vec::new();
+        for ask in open {
+            let decided = match approves {
+                true => self.approve(store, ask.id, false)?,
+                false => deny(store, ask.id, &self.name)?,
+            };
+            lines.push(decided.unwrap_or_else(|refusal| refusal));
+        }
+        Ok(Ok(lines.join("\n")))
+    }
 }
 
 fn deny(store: &Connection, id: AskId, by: &str) -> rusqlite::Result<Result<String, String>> {
@@ -402,27 +377,6 @@ fn deny(store: &Connection, id: AskId, by: &str) -> rusqlite::Result<Result<Stri
     transcript::end_call(store, ask.call, &CallOutcome::Denied(prompt::denied_by(by)), &[])?;
     resume_if_decided(store, &ask)?;
     Ok(Ok(replies::denied_call(&tool)))
-}
-
-/// Decides all these calls.
-fn decide_all(
-    store: &Connection,
-    open: &[Ask],
-    approves: bool,
-    by: &str,
-) -> rusqlite::Result<Result<String, String>> {
-    if open.is_empty() {
-        return Ok(Err(replies::ALREADY_DECIDED.to_owned()));
-    }
-    let mut lines = Vec::new();
-    for ask in open {
-        let decided = match approves {
-            true => approve(store, ask.id, false, by)?,
-            false => deny(store, ask.id, by)?,
-        };
-        lines.push(decided.unwrap_or_else(|refusal| refusal));
-    }
-    Ok(Ok(lines.join("\n")))
 }
 
 /// Asks about each of these calls in a message of its own.

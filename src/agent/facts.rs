@@ -138,7 +138,7 @@ async fn keep_offered(
     let inbound = &control.inbound;
     let (at, chat_kind, who) =
         (inbound.from.clone(), inbound.chat_kind, control.sender().id.clone());
-    let is_own_word = inbound.body.sources.is_empty();
+    let is_own_word = inbound.body.is_own_text();
     let active_max = turns.config.memory.facts_max;
     let kept = commits::apply_command(&turns.services.bus.store, control, move |store| {
         let keys = recall::conversation_keys(store, &at, chat_kind, &who)?;

@@ -74,7 +74,7 @@ fn accept(
     if role == Role::Owner && inbound.chat_kind == ChatKind::Private && is_reachable {
         people::set_owner_address(store, from, &sender.id)?;
     }
-    let control = is_control(&inbound.body.text);
+    let control = is_command(&inbound.body);
     if role != Role::Owner
         && (!control || asks_model(&inbound.body.text))
         && let Some(words) = over_limits(store, bus, inbound)?
@@ -123,6 +123,11 @@ fn over_limits(
         Rate::Over { most, whose: RateOf::Person, .. } => Some(Some(replies::too_fast(most))),
         Rate::Over { most, whose: RateOf::Chat, .. } => Some(Some(replies::chat_too_fast(most))),
     })
+}
+
+/// Returns true if the sender gives a command that is carried out at once. Text of others is none.
+fn is_command(content: &InboundContent) -> bool {
+    content.is_own_text() && is_control(&content.text)
 }
 
 /// Returns true for a command that calls a model, and so counts as a message.
@@ -192,7 +197,7 @@ pub(super) fn edit(
         inbound.body.record_files(&before.body.media);
         // The platform may report the edit with another address or sender: the original ones stay.
         let edited = Inbound { at: inbound.at, body: inbound.body, ..before };
-        journal::replace(store, &edited, is_control(&edited.body.text))?;
+        journal::replace(store, &edited, is_command(&edited.body))?;
     }
     Ok(Published::Repeated)
 }
@@ -210,8 +215,7 @@ pub fn record_files(
     let inbound = &mut waiting.inbound;
     inbound.body.record_files(files);
     // Speech in a file that anybody may have recorded is not a command.
-    let is_own_text = inbound.body.sources.is_empty();
-    journal::replace(store, inbound, is_own_text && is_control(&inbound.body.text))?;
+    journal::replace(store, inbound, is_command(&inbound.body))?;
     Ok(if inbound.body.awaits_files() { IntakeState::Partly } else { IntakeState::Ready })
 }
 

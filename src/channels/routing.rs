@@ -19,6 +19,9 @@ use crate::types::message::{
 /// forgotten mention.
 pub const EDIT_AGE_MAX: Duration = Duration::hours(1);
 
+/// The author of a contact, a place, a poll and the like, which a person passes on.
+pub const CARD: &str = "a card";
+
 /// An event of a platform.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InboundEvent {

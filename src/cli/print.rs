@@ -14,7 +14,7 @@ use crate::control::disk_usage::DiskUsage;
 use crate::control::health::Health;
 use crate::control::{ChannelStatus, Status};
 use crate::replies;
-use crate::short_text::shortened;
+use crate::short_text::{reorders_or_hides, shortened};
 use crate::types::event::EventKind;
 
 /// Lines of more are hard to read, however wide the screen is.
@@ -28,7 +28,7 @@ const COLUMNS_LEAST: usize = 20;
 
 pub(super) fn line(text: &str) {
     let mut out = io::stdout().lock();
-    writeln!(out, "{}", strip_control(text)).and_then(|()| out.flush()).ok();
+    writeln!(out, "{}", for_output(text)).and_then(|()| out.flush()).ok();
 }
 
 /// Returns the columns that a line of text should have on this terminal.
@@ -91,7 +91,7 @@ pub(super) fn json(value: &Value) {
 /// Without an end of line, at once.
 pub(super) fn piece(text: &str) {
     let mut out = io::stdout().lock();
-    out.write_all(strip_control(text).as_bytes()).and_then(|()| out.flush()).ok();
+    out.write_all(for_output(text).as_bytes()).and_then(|()| out.flush()).ok();
 }
 
 /// Signs that command the terminal, which only the program itself writes.
@@ -249,9 +249,22 @@ fn failing_part(failing: &FailingDeliveries) -> Option<String> {
     Some(format!("{} failing for {since} ({reason})", failing.count))
 }
 
-/// Returns the text without what would command the terminal: models and strangers wrote it.
+/// Returns the text without what would command the terminal, reorder its lines or hide in them: models and strangers
+/// wrote it.
 pub(super) fn strip_control(text: &str) -> String {
-    text.chars().filter(|sign| !sign.is_control() || matches!(sign, '\n' | '\t')).collect()
+    text.chars().filter(|sign| !is_control(*sign) && !reorders_or_hides(*sign)).collect()
+}
+
+fn is_control(sign: char) -> bool {
+    sign.is_control() && !matches!(sign, '\n' | '\t')
+}
+
+/// Returns the text for standard output. A file and another program, which may read JSON, get all but controls.
+fn for_output(text: &str) -> String {
+    match io::stdout().is_terminal() {
+        true => strip_control(text),
+        false => text.chars().filter(|sign| !is_control(*sign)).collect(),
+    }
 }
 
 /// The facts of a listing, one a line.

@@ -65,7 +65,7 @@ pub(super) async fn handle(
             }
         }
     };
-    print::line(&print::strip_control(&words));
+    print::line(&words);
     Ok(())
 }
 

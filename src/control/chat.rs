@@ -12,6 +12,7 @@ use crate::bus::{journal, outbox};
 use crate::channels::terminal::{TerminalMessage, TerminalOutput};
 use crate::replies;
 use crate::store::Sync;
+use crate::types::commands;
 use crate::types::event::Event;
 use crate::types::message::{Address, ChatId, DedupKey, InboundContent};
 
@@ -104,6 +105,9 @@ impl<'a> ChatClient<'a> {
             Ok(ChatLine { say, .. }) if say.trim().is_empty() => Response::Settled { well: true },
             Ok(ChatLine { say, .. }) if say.len() > MESSAGE_BYTES_MAX => {
                 Response::Failed(replies::too_long_to_say(say.len(), MESSAGE_BYTES_MAX))
+            }
+            Ok(ChatLine { say, piped: true }) if commands::find(&say).is_some() => {
+                Response::Failed(replies::PIPED_COMMAND.to_owned())
             }
             Ok(ChatLine { say, piped }) => {
                 let content = match piped {

@@ -17,6 +17,7 @@ use crate::people::persons::PersonAccount;
 use crate::store::{Json, LenientJson, Time, integer_columns, slice, text_columns};
 use crate::types::message::{Address, Body, ChannelName, ChatKind, DeliveryId, Sender, SenderId};
 use crate::types::origin::Origin;
+use crate::types::role::Role;
 use crate::types::session::{CallId, TurnId};
 use crate::types::words::words;
 pub use settings::{ApprovalSettings, Approvals, OnUntrusted};
@@ -68,6 +69,9 @@ pub struct ShownCall {
     /// The recipient of a message that reveals private content.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tells: Option<String>,
+    /// The least role that its tool needs. None if a former version asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub needs: Option<Role>,
 }
 
 /// An open question.
@@ -174,6 +178,11 @@ pub fn open_in_turn_of(store: &Connection, id: AskId) -> rusqlite::Result<Vec<As
 /// Returns a question if it is open.
 pub fn open(store: &Connection, id: AskId) -> rusqlite::Result<Option<Ask>> {
     store.prepare_cached(&format!("{OPEN} AND id = ?"))?.query_row([id], read).optional()
+}
+
+/// Returns true if an approval has this number, also one that was decided.
+pub fn is_known_approval(store: &Connection, id: AskId) -> rusqlite::Result<bool> {
+    store.prepare_cached("SELECT 1 FROM asks WHERE id = ? AND kind = 'approval'")?.exists([id])
 }
 
 /// Returns the open questions of models, oldest first.

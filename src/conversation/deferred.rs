@@ -15,6 +15,9 @@ use crate::types::words::words;
 /// Time for which a call can be approved.
 pub const VALID: Duration = Duration::hours(24);
 
+/// Maximum number of calls in a list.
+const LISTED_MAX: usize = 20;
+
 /// The number of a deferred call, which people see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeferredId(pub i64);
@@ -253,6 +256,26 @@ pub fn open_in_message_of(
          ORDER BY id"
     ))?;
     rows.query_map(params![Time(now), id], read_deferred)?.collect()
+}
+
+/// Returns the calls that can still be made and pass a filter, oldest first. Omits those that cannot be read.
+pub fn all_open(
+    store: &Connection,
+    now: DateTime<Utc>,
+    passes: impl Fn(&DeferredCall) -> rusqlite::Result<bool>,
+) -> rusqlite::Result<Vec<(DeferredId, DeferredCall)>> {
+    let mut rows = store.prepare_cached(&format!(
+        "SELECT {COLUMNS} FROM deferred_calls WHERE {OPEN} ORDER BY id"
+    ))?;
+    let mut passing = Vec::new();
+    for row in rows.query_map([Time(now)], |row| Ok(read_deferred(row)))? {
+        match row? {
+            Ok(found) if passing.len() < LISTED_MAX && passes(&found.1)? => passing.push(found),
+            Ok(_) => {}
+            Err(error) => tracing::warn!(%error, "Cannot list a call that can be allowed later"),
+        }
+    }
+    Ok(passing)
 }
 
 /// Settles a call, so that it cannot be made any more.

@@ -22,6 +22,10 @@ pub const ASKED_ELSEWHERE: &str =
     "I asked my owner to approve this, and I'm waiting for the answer.";
 pub const NOTHING_TO_APPROVE: &str = "Nothing is waiting for approval.";
 
+pub fn no_such_request(id: i64) -> String {
+    format!("There is no request {id}. /approve lists those that are waiting.")
+}
+
 /// The person in a question to themselves.
 pub const YOU_YOURSELF: &str = "You";
 
@@ -58,6 +62,8 @@ pub struct ApprovalPrompt {
     pub id: i64,
     /// For whom it is made.
     pub person: String,
+    /// True if untrusted content may have asked for it.
+    pub is_tainted: bool,
     pub tool: String,
     pub arguments: String,
     /// The difference that it makes to a file, which is shown in the place of the arguments.
@@ -73,6 +79,15 @@ pub struct ApprovalPrompt {
 }
 
 impl ApprovalPrompt {
+    /// Names the person who asked for the call, which a page may have asked for instead.
+    fn asked_by(&self) -> String {
+        let person = as_is(&self.person);
+        match self.is_tainted {
+            true => format!("{person} may not have asked for this."),
+            false => format!("{person} asked for this."),
+        }
+    }
+
     /// All that the call does: its arguments, or the difference that it makes to a file.
     fn whole(&self) -> String {
         match &self.change {
@@ -104,7 +119,7 @@ impl ApprovalPrompt {
 
 /// Asks whether a call may be made.
 pub fn ask_approval(call: &ApprovalPrompt, minutes: u64) -> String {
-    let ApprovalPrompt { id, person, tool, why, can_be_granted, tells, .. } = call;
+    let ApprovalPrompt { id, tool, why, can_be_granted, tells, .. } = call;
     let always = if *can_be_granted { format!(", /approve {id} always") } else { String::new() };
     let ends = format!(
         "(Or reply /approve {id}{always} or /deny {id}.) No answer within {} means no.",
@@ -117,8 +132,8 @@ pub fn ask_approval(call: &ApprovalPrompt, minutes: u64) -> String {
         );
     }
     format!(
-        "{} asked for this. I'd like to run {} with:\n{}\nI'm asking because {}. Approve? {ends}",
-        as_is(person),
+        "{} I'd like to run {} with:\n{}\nI'm asking because {}. Approve? {ends}",
+        call.asked_by(),
         as_is(tool),
         call.shown(),
         as_is(why),
@@ -134,8 +149,8 @@ pub fn reader(name: &str, chat: impl Display) -> String {
 /// Asks whether several calls of a step may be made.
 pub fn ask_joint_approval(calls: &[ApprovalPrompt], minutes: u64) -> String {
     let first = calls.first().map_or(0, |call| call.id);
-    let person = calls.first().map(|call| as_is(&call.person)).unwrap_or_default();
-    let mut text = format!("{person} asked for this. I'd like to do {} things:\n", calls.len());
+    let asked_by = calls.first().map(ApprovalPrompt::asked_by).unwrap_or_default();
+    let mut text = format!("{asked_by} I'd like to do {} things:\n", calls.len());
     for call in calls {
         let ApprovalPrompt { id, tool, why, .. } = call;
         let (tool, why) = (as_is(tool), as_is(why));
@@ -280,6 +295,15 @@ pub fn approved_once(tool: &str) -> String {
     format!("Approved once: {}.", as_is(tool))
 }
 
+/// Confirms an approval after which the call is refused all the same.
+pub fn approved_in_vain(tool: &str, person: impl Display) -> String {
+    format!(
+        "You approved {}, but the role of {} no longer allows it, so I won't run it.",
+        as_is(tool),
+        as_is(person)
+    )
+}
+
 pub fn approved_always(tool: &str, person: impl Display) -> String {
     let tool = as_is(tool);
     format!("Approved for {} from now on: {tool}. Use /deny {tool} to undo that.", as_is(person))
@@ -351,17 +375,20 @@ pub struct WaitingCall<'a> {
     pub arguments: &'a str,
 }
 
-/// The list of calls that wait for approval and of granted permissions (tool, person).
+/// The list of calls that wait for approval, of those that can be made later, and of granted permissions (tool, person).
 pub fn approvals<'a>(
     waiting: impl Iterator<Item = WaitingCall<'a>>,
+    later: impl Iterator<Item = WaitingCall<'a>>,
     granted: impl Iterator<Item = (&'a str, String)>,
 ) -> String {
     const SHOWN_CHARS_MAX: usize = 200;
     let mut text = String::new();
-    for WaitingCall { id, tool, arguments } in waiting {
+    let call = |WaitingCall { id, tool, arguments }: WaitingCall<'_>| {
         let shown = shortened(&call_arguments(arguments), SHOWN_CHARS_MAX);
-        writeln!(text, "{id}: {} {}", as_is(tool), as_is(shown)).expect("a string takes all");
-    }
+        format!("{id}: {} {}\n", as_is(tool), as_is(shown))
+    };
+    text.extend(waiting.map(call));
+    text.extend(later.map(|it| format!("/approve later {}", call(it))));
     if text.is_empty() {
         text.push_str(NOTHING_TO_APPROVE);
         text.push('\n');

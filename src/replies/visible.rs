@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::short_text::is_invisible;
+use crate::short_text::{EMOJI_SELECTOR, is_invisible, joins_emoji};
 
 /// White space in a row that is shown as it is: as deep as code is indented.
 const SPACES_MAX: usize = 24;
@@ -22,8 +22,11 @@ pub(super) fn visible(text: &str) -> String {
         let (length, units) = spaces(rest);
         match units {
             0 => {
-                let sign = rest.chars().next().expect("it is not empty");
-                if is_invisible(sign) {
+                let mut signs = rest.chars();
+                let sign = signs.next().expect("it is not empty");
+                let is_stray =
+                    sign == EMOJI_SELECTOR && !joins_emoji(shown.chars().next_back(), signs.next());
+                if is_invisible(sign) || is_stray {
                     write!(shown, "⟨U+{:04X}⟩", u32::from(sign)).expect("a string takes all");
                 } else {
                     shown.push(sign);

@@ -59,13 +59,17 @@ impl DeferredReport {
         Ok(Some(Self { to, text, tainted, file, shown, more }))
     }
 
-    /// Sends it. From now on the calls that it shows can be made.
-    pub fn send(self, store: &Connection, now: DateTime<Utc>) -> rusqlite::Result<()> {
-        let Self { to, text, file, shown, more, .. } = self;
-        let ids: Vec<_> = shown.iter().map(|(id, _)| *id).collect();
+    /// Opens the calls that it shows: from now on they can be made. It must be sent in the same transaction.
+    pub fn open_calls(&self, store: &Connection, now: DateTime<Utc>) -> rusqlite::Result<()> {
+        let ids: Vec<_> = self.shown.iter().map(|(id, _)| *id).collect();
         deferred::mark_reported(store, &ids, now)?;
-        deferred::mark_reported(store, &more, now)?;
-        more.iter().try_for_each(|id| deferred::settle(store, *id, false))?;
+        deferred::mark_reported(store, &self.more, now)?;
+        self.more.iter().try_for_each(|id| deferred::settle(store, *id, false))
+    }
+
+    /// Sends it.
+    pub fn send(self, store: &Connection) -> rusqlite::Result<()> {
+        let Self { to, text, file, shown, .. } = self;
         for body in bodies(&text, file, &shown) {
             outbox::put_body(store, &to, &body)?;
         }
@@ -77,7 +81,8 @@ impl DeferredReport {
 pub(super) fn release(store: &Connection) -> rusqlite::Result<()> {
     for turn in deferred::held_turns(store)? {
         if let Some(report) = DeferredReport::of(store, turn)? {
-            report.send(store, Utc::now())?;
+            report.open_calls(store, Utc::now())?;
+            report.send(store)?;
         }
     }
     deferred::release(store)

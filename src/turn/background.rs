@@ -49,12 +49,13 @@ pub(crate) fn end(store: &Connection, origin: &Origin, end: &TaskEnd<'_>) -> rus
 pub(crate) fn give_up(store: &Connection, turn: TurnId, task: &Origin) -> rusqlite::Result<()> {
     // Nobody knows here if it is quiet. The heartbeat looks soon.
     let holds = task.task().is_some_and(|task| task.kind == TaskKind::Heartbeat);
-    refused::report(store, turn, holds)?;
+    let refused = refused::take_report(store, turn, holds)?;
     transcript::end_turn(store, turn, TurnOutcome::Failed)?;
     journal::settle_turn(store, turn, InboundOutcome::Refused)?;
     let message = task.task().map(|task| behaviour_of(task.kind).interrupted_text());
     let ours = TaskEnd::by_program(TaskOutcome::Interrupted, Some(turn), message);
-    end(store, task, &TaskEnd { is_quiet: holds, ..ours })
+    end(store, task, &TaskEnd { is_quiet: holds, ..ours })?;
+    refused.map_or(Ok(()), |report| report.send(store))
 }
 
 /// Ends a task that failed before it had a turn.

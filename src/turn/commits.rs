@@ -118,26 +118,33 @@ pub(crate) async fn end_turn(
         if let Some(step) = &last {
             step.write(store, turn)?;
         }
-        refused::report(store, turn, end.is_quiet)?;
-        transcript::end_turn(store, turn, end.ending)?;
-        let question = journal::question(store, turn)?;
-        journal::settle_turn(store, turn, end.outcome)?;
-        let Origin::Chat(to) = &end.origin else {
-            background::end(store, &end.origin, &TaskEnd::of_turn(turn, &end))?;
-            return Ok(None);
-        };
-        let message = jobs::end_conversation_run(store, turn, &end)?;
-        let draft = transcript::draft(store, turn)?.filter(|_| end.over_draft);
-        let Some(message) = &message else { return Ok(draft) };
-        let id =
-            outbox::put_replacement(store, to, end.reply_to.as_ref(), draft.as_ref(), message)?;
-        outbox::note_question(store, id, question.as_ref())?;
-        for file in end.files {
-            outbox::put_body(store, to, &Body::File(file))?;
-        }
-        Ok(None)
+        let refused = refused::take_report(store, turn, end.is_quiet)?;
+        let draft = send_end(store, turn, end)?;
+        // The answer comes first, and then the calls that it may speak of.
+        refused.map_or(Ok(()), |report| report.send(store))?;
+        Ok(draft)
     })
     .await
+}
+
+/// Stores the end of a turn, with the answer in the outbox. Returns the draft if the answer is silence.
+fn send_end(store: &Connection, turn: TurnId, end: TurnEnd) -> rusqlite::Result<Option<MessageId>> {
+    transcript::end_turn(store, turn, end.ending)?;
+    let question = journal::question(store, turn)?;
+    journal::settle_turn(store, turn, end.outcome)?;
+    let Origin::Chat(to) = &end.origin else {
+        background::end(store, &end.origin, &TaskEnd::of_turn(turn, &end))?;
+        return Ok(None);
+    };
+    let message = jobs::end_conversation_run(store, turn, &end)?;
+    let draft = transcript::draft(store, turn)?.filter(|_| end.over_draft);
+    let Some(message) = &message else { return Ok(draft) };
+    let id = outbox::put_replacement(store, to, end.reply_to.as_ref(), draft.as_ref(), message)?;
+    outbox::note_question(store, id, question.as_ref())?;
+    for file in end.files {
+        outbox::put_body(store, to, &Body::File(file))?;
+    }
+    Ok(None)
 }
 
 /// A silent turn of the program, with the calls that save notes.

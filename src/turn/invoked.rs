@@ -1,4 +1,4 @@
-//! `/skill NAME …`: a message that the model is shown with the body of a skill before it.
+//! `/skill NAME …`: a message that the model is shown with the body of a skill before it. Text of others invokes none.
 
 use crate::bus::journal::WaitingMessage;
 use crate::replies;
@@ -16,7 +16,7 @@ pub(crate) async fn invoked(
     rows: &[WaitingMessage],
 ) -> Result<Option<InvokedSkills>, StoreError> {
     let mut invoked = InvokedSkills::new();
-    for row in rows {
+    for row in rows.iter().filter(|row| row.inbound.body.is_own_text()) {
         let Some((name, said)) = parse_invocation(&row.inbound.body.text) else { continue };
         let (name, text) = match read_skill(services, name.clone()).await {
             Ok(body) => {

@@ -9,7 +9,7 @@ use rusqlite::Connection;
 
 use crate::conversation::asks::{Approvals, Ask, AskId, AskKind, AskedCall, NewAsk, ShownCall};
 use crate::conversation::{sessions, transcript};
-use crate::people;
+use crate::people::{self, Role};
 use crate::replies::{self, ApprovalPrompt};
 use crate::tools::SubagentTask;
 use crate::trust::permission::{Decider, PermissionReason};
@@ -63,6 +63,10 @@ pub(crate) struct CallToAllow<'a> {
     pub(crate) change: Option<String>,
     /// The chat to which it sends private content.
     pub(crate) tells: Option<Address>,
+    /// The least role that its tool needs. None if the tool is gone.
+    pub(crate) needs: Option<Role>,
+    /// True if the model has read untrusted content.
+    pub(crate) is_tainted: bool,
 }
 
 /// Asks for the approval of calls of a step, in one question. It is sent to this chat if the person of the turn may
@@ -101,6 +105,7 @@ pub(crate) async fn ask_permission(
             why: asked.why.to_string(),
             change: asked.change.clone(),
             tells: tells.clone(),
+            needs: asked.needs,
         }),
     });
     let person = match who {
@@ -132,6 +137,7 @@ fn prompt_of(asked: &CallToAllow<'_>, person: &str) -> ApprovalPrompt {
     ApprovalPrompt {
         id: 0,
         person: person.to_owned(),
+        is_tainted: asked.is_tainted,
         tool: tool.clone(),
         arguments: arguments.clone(),
         change: asked.change.clone(),

@@ -121,6 +121,11 @@ impl InboundContent {
         self.sources = vec![SourceSpan(source, self.text.len())];
     }
 
+    /// Returns true if the author of its text is the person or task in the cause. Any other text is no command.
+    pub fn is_own_text(&self) -> bool {
+        self.sources.is_empty()
+    }
+
     /// Returns true if attached files have not been fetched yet.
     pub fn awaits_files(&self) -> bool {
         self.media.iter().any(|media| media.fetched.is_none())

@@ -176,6 +176,9 @@ async fn a_call_is_made_once_it_is_allowed_and_not_before() {
     assert!(heard.contains(&replies::approved_once("write_file")), "{heard:?}");
     assert_eq!(note(&rig).as_deref(), Some("hello"));
     assert_eq!(rig.ask("1", &format!("/approve {id}")).await, replies::ALREADY_DECIDED);
+    for never_asked in ["/approve 99", "/approve 99 all", "/approve 99 each", "/deny 99"] {
+        assert_eq!(rig.ask("1", never_asked).await, replies::no_such_request(99));
+    }
     // Single use.
     rig.model.on("again", [writes(), says("Again.")]);
     assert!(rig.ask("1", "again").await.contains("Approve?"));
@@ -244,6 +247,23 @@ fn blank_lines_of_a_change_are_counted_and_push_nothing_out_of_sight() {
     assert_eq!(replies::call_change(&both), counted);
     let hidden = change(&format!("+x{}y\u{200b}", " ".repeat(100)));
     assert_eq!(replies::call_change(&hidden), change("+x⟨100 spaces⟩y⟨U+200B⟩"));
+}
+
+#[test]
+fn what_cannot_be_seen_is_named_and_an_emoji_stays_one() {
+    for (text, shown) in [
+        ("rm x\u{fe0f}y", "rm x⟨U+FE0F⟩y"),
+        ("\u{fe0f}", "⟨U+FE0F⟩"),
+        (
+            "❤\u{fe0f}\u{fe0f} 1\u{fe0f}\u{20e3} 1\u{fe0f}",
+            "❤\u{fe0f}⟨U+FE0F⟩ 1\u{fe0f}\u{20e3} 1⟨U+FE0F⟩",
+        ),
+        ("a\u{fffc}\u{600}\u{605}\u{13430}b", "a⟨U+FFFC⟩⟨U+0600⟩⟨U+0605⟩⟨U+13430⟩b"),
+    ] {
+        let arguments = json!({ "command": text }).to_string();
+        let expected = format!("{{\"command\":\"{shown}\"}}");
+        assert_eq!(replies::call_arguments(&arguments), expected);
+    }
 }
 
 #[tokio::test]

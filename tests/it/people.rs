@@ -7,11 +7,16 @@ mod telling;
 
 use std::sync::Arc;
 
+use peacrab::config::AgentConfig;
+use peacrab::conversation::asks::{ApprovalSettings, Approvals};
 use peacrab::people::Access;
 use peacrab::replies;
+use peacrab::types::message::Sender;
+use serde_json::json;
 
 use crate::support::fake_channel::FakeChannel;
 use crate::support::rig::{OTHER_USER, OWNER, Rig, RigOptions, STRANGER, USER};
+use crate::support::script::{calls, says};
 
 fn open_to_all() -> RigOptions {
     let access = Access {
@@ -81,6 +86,32 @@ async fn the_owner_changes_roles_at_once_and_the_config_stays_the_operators() {
     }
     let own = rig.ask("1", &format!("/people block {}", number(&rig, OWNER))).await;
     assert_eq!(own, replies::role_is_the_configs("Person 7"));
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn an_approval_after_a_demotion_is_said_to_be_in_vain() {
+    let approvals = Approvals { tools: vec!["write_file".to_owned()], roles: Vec::new() };
+    let asking = ApprovalSettings { approvals, ..ApprovalSettings::default() };
+    let agent = AgentConfig { asking, ..AgentConfig::default() };
+    let mut rig = Rig::of(RigOptions { agent, ..open_to_all() }).await;
+    rig.ask("1", "hello").await;
+    rig.say_as(STRANGER, "66", "hello");
+    rig.next_message("66").await;
+    let them = number(&rig, STRANGER);
+    rig.ask("1", &format!("/people user {them}")).await;
+    let writes = calls(&[("write_file", json!({"path": "note.md", "content": "x"}))]);
+    rig.model.on("write", [writes, says("I could not.")]);
+    rig.say_as(STRANGER, "66", "write it");
+    assert_eq!(rig.next_message("66").await, replies::ASKED_ELSEWHERE);
+    assert!(rig.next_message("1").await.contains("Approve?"));
+    rig.ask("1", &format!("/people guest {them}")).await;
+    rig.say("1", "/approve 1");
+    let heard = rig.next_messages("1", 2).await;
+    let in_vain = replies::approved_in_vain("write_file", Sender::person(STRANGER, "Person 66"));
+    assert!(heard.contains(&in_vain), "{heard:?}");
+    assert_eq!(rig.next_message("66").await, "I could not.");
+    assert!(rig.model.last().transcript().contains("needs the role"));
     rig.finish().await;
 }
 

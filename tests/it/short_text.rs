@@ -1,7 +1,8 @@
 //! Texts that are put on one line or shortened.
 
 use peacrab::short_text::{
-    NAME_CHARS_MAX, clean_name, escaped_path, first_chars, is_invisible, one_line, shortened,
+    NAME_CHARS_MAX, clean_name, escaped_path, first_chars, is_invisible, one_line,
+    reorders_or_hides, shortened,
 };
 use proptest::prelude::*;
 
@@ -37,6 +38,23 @@ fn a_name_is_one_line_of_visible_characters() {
     }
     assert_eq!(escaped_path("notes/ñ 🦀.md"), "notes/ñ 🦀.md");
     assert_eq!(escaped_path("a\u{200b}\u{e0001}"), "a\\u200b\\udb40\\udc01");
+}
+
+#[test]
+fn what_cannot_be_seen_is_known() {
+    let hidden = "\u{0}\u{a0}\u{ad}\u{600}\u{605}\u{61c}\u{6dd}\u{70f}\u{890}\u{8e2}\u{200b}\u{202e}\u{2066}\u{2800}\u{fe00}\u{feff}\
+                  \u{fff9}\u{fffc}\u{110bd}\u{110cd}\u{13430}\u{1343f}\u{1bca0}\u{1d159}\u{1d173}\u{e0041}\u{e01ef}";
+    for sign in hidden.chars() {
+        assert!(is_invisible(sign), "{sign:?}");
+    }
+    for sign in "aß é\n\t🦀ل\u{301}\u{fffd}\u{13440}".chars() {
+        assert!(!is_invisible(sign) && !reorders_or_hides(sign), "{sign:?}");
+    }
+    // All that a terminal leaves out is invisible, and joiners are not left out.
+    for sign in (0..=0x0010_ffff).filter_map(char::from_u32) {
+        assert!(!reorders_or_hides(sign) || is_invisible(sign), "{sign:?}");
+    }
+    assert!(!"\u{200c}\u{200d}\u{fe0f}\u{a0}\u{3000}".contains(reorders_or_hides));
 }
 
 proptest! {

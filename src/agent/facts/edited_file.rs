@@ -73,7 +73,7 @@ pub(super) async fn handle(
     let store = &services.bus.store;
     let edited = read_edits(services, control, role).await?;
     // A message of another bot or of a program decides nothing.
-    let is_own_word = control.inbound.body.sources.is_empty();
+    let is_own_word = control.inbound.body.is_own_text();
     let count = edited.edits.len();
     match order {
         _ if count == 0 => {

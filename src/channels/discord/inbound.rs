@@ -101,13 +101,7 @@ pub fn decode(
         within: at.within(),
         cause: Cause::Person(sender(author, message.member.as_ref())),
         id: Some(message.id.as_str().into()),
-        body: InboundContent {
-            text,
-            quoted: quoted(message, bot),
-            media,
-            more,
-            ..InboundContent::default()
-        },
+        body: InboundContent { quoted: quoted(message, bot), media, more, ..said(message, text) },
     };
     let bot_ids = if author.bot { vec![author.id.as_str().into()] } else { Vec::new() };
     let addressee = addressee(message, bot, at);
@@ -235,6 +229,14 @@ fn own_text(message: &DiscordMessage, bot: &DiscordIdentity, own_mentions: &[Str
     parts.join("\n")
 }
 
+/// Returns the text as the person's own, unless it describes objects whose names others may have chosen.
+fn said(message: &DiscordMessage, text: String) -> InboundContent {
+    match described_objects(message).next() {
+        Some(_) => InboundContent::of_others(text, routing::CARD),
+        None => InboundContent::text(text),
+    }
+}
+
 /// The written forms of a mention of the bot.
 fn mention_forms(bot: &DiscordIdentity, role: Option<&Snowflake>) -> Vec<String> {
     let role = role.map(|role| format!("<@&{role}>"));
@@ -312,9 +314,13 @@ fn quoted(message: &DiscordMessage, bot: &DiscordIdentity) -> Option<Quote> {
     let replied = message.referenced_message.as_ref()?;
     let text =
         words_of(replied, &DiscordIdentity::default()).chars().take(QUOTE_CHARS_MAX).collect();
-    let by_others = ![&message.author.id, &bot.id].contains(&&replied.author.id)
+    let is_ours = replied.author.id == bot.id;
+    // The text describes objects and files, whose names others may have chosen. A voice message has none.
+    let has_names = described_objects(replied).next().is_some()
+        || media(replied).iter().any(|file| file.kind != MediaKind::Voice);
+    let by_others = (replied.author.id != message.author.id || has_names) && !is_ours
         || !replied.message_snapshots.is_empty();
-    let by_bot = replied.author.id == bot.id && !by_others;
+    let by_bot = is_ours && !by_others;
     Some(Quote { author: replied.author.shown().to_owned(), text, by_others, by_bot })
         .filter(|quote| !quote.text.is_empty())
 }

@@ -18,7 +18,7 @@ use crate::types::message::{
 };
 
 use marks::{MarkAddressee, marks, without_address};
-use media::{MEDIA, description};
+use media::{MEDIA, description, is_card};
 
 /// Maximum length of a quoted message, in characters.
 const QUOTE_CHARS_MAX: usize = 500;
@@ -230,9 +230,6 @@ fn build_message(
     })
 }
 
-/// The author of a contact, a place, a poll and the like, which a person passes on.
-const CARD: &str = "a card";
-
 /// Returns the content of a message. None if it is empty. Forwarded text is quoted: it is another
 /// person's, and none of it is a command.
 fn content(
@@ -257,18 +254,14 @@ fn content(
     }
     // A file that can be fetched needs no description, except a sticker's emoji.
     let described = described.filter(|_| own_file.is_none() || raw.get("sticker").is_some());
-    // The name of a contact or a place, or a poll's question, need not be the person's own words. A sticker has only its
-    // emoji; a location and dice have numbers.
-    let has_numbers = raw.get("venue").is_none() && raw.get("location").is_some();
-    let is_own = has_numbers || raw.get("sticker").is_some() || raw.get("dice").is_some();
-    let is_card = described.is_some() && !is_own;
+    let is_of_others = described.is_some() && is_card(raw);
     let text = spoken_text(message, described, bot, chat_kind);
     if text.is_none() && own_file.is_none() {
         return None;
     }
     let text = text.unwrap_or_default();
-    let said = match is_card {
-        true => InboundContent::of_others(text, CARD),
+    let said = match is_of_others {
+        true => InboundContent::of_others(text, routing::CARD),
         false => InboundContent::text(text),
     };
     let quoted_media = raw_replied(message, raw).and_then(media::file).map(quoted_file);
@@ -361,13 +354,14 @@ fn quoted(message: &Message, raw: &Value, bot: &TelegramIdentity) -> Option<Quot
     };
     let author = author.unwrap_or_else(|| "somebody".to_owned());
     let selected = message.quote().map(|quote| quote.text.as_str());
-    let full = replied(message).and_then(Message::text);
+    let full = replied(message).and_then(Message::text).filter(|text| !text.is_empty());
+    let is_card = full.is_none() && is_card(raw_quoted);
     let text = selected.or(full).filter(|text| !text.is_empty());
     let text = text
         .map(|text| text.chars().take(QUOTE_CHARS_MAX).collect())
         .or_else(|| description(raw_quoted))?;
-    let is_forward = raw_quoted.get("forward_origin").is_some()
-        || forward::other_bot(raw_quoted, bot.id).is_some();
+    let is_forward =
+        forward::is_forwarded(raw_quoted) || forward::other_bot(raw_quoted, bot.id).is_some();
     let replied_user = replied(message).and_then(|replied| replied.from.as_ref());
     let is_known = |user: &User| {
         user.id.0 == bot.id || message.from.as_ref().is_some_and(|me| me.id == user.id)
@@ -376,7 +370,7 @@ fn quoted(message: &Message, raw: &Value, bot: &TelegramIdentity) -> Option<Quot
     Some(Quote {
         author,
         text,
-        by_others: is_forward || !replied_user.is_some_and(is_known),
+        by_others: is_forward || is_card || !replied_user.is_some_and(is_known),
         by_bot,
     })
 }

@@ -256,7 +256,7 @@ impl<S: AsyncWrite> TerminalChat<S> {
             Response::Done(text) => self.screen.line(&text).await,
             Response::Failed(words) if self.leaves => bail!(words),
             Response::Failed(words) => {
-                self.screen.print_beside(&words).await;
+                self.screen.print_beside(&print::strip_control(&words)).await;
                 self.busy = false;
                 self.screen.prompt().await;
             }

@@ -106,7 +106,9 @@ impl ActiveTurn<'_> {
             if asked.iter().any(changes_same_file) {
                 break;
             }
-            asked.push(CallToAllow { call: &open.call, why, change, tells });
+            let needs = open.tool.as_ref().ok().map(|tool| tool.terms().role);
+            let (call, is_tainted) = (&open.call, cx.tainted);
+            asked.push(CallToAllow { call, why, change, tells, needs, is_tainted });
         }
         suspension::ask_permission(self.turns, &self.calling(&first.call), *asked_first, &asked)
             .await

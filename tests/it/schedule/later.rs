@@ -56,6 +56,9 @@ async fn it_is_done_once_and_its_result_is_told() {
     assert!(report.contains("tide.md") && report.contains("/approve later 1"), "{report}");
     assert_eq!(written(&scene, "tide.md"), None);
     scene.rig.stop_and_start_again().await;
+    let listed = scene.rig.ask("1", "/approve").await;
+    assert!(listed.starts_with("/approve later 1: append_file "), "{listed}");
+    assert!(listed.contains("tide.md") && listed.lines().count() == 1, "{listed}");
     scene.rig.model.on(ALLOWED, [completes("It is written.")]);
     press(&scene, OWNER, "1", 0);
     let heard = scene.rig.next_messages("1", 3).await;
@@ -64,6 +67,7 @@ async fn it_is_done_once_and_its_result_is_told() {
     assert_eq!(written(&scene, "tide.md").as_deref(), Some("tide\n"));
     let made = scene.rig.model.last().transcript();
     assert!(made.contains("call: append_file") && !made.contains(TASK), "{made}");
+    assert_eq!(scene.rig.ask("1", "/approve").await, replies::NOTHING_TO_APPROVE);
     for command in ["/approve later 1", "/deny later 1", "/approve later 7"] {
         assert_eq!(scene.rig.ask("1", command).await, replies::NOT_OPEN_ANY_MORE);
     }
@@ -273,6 +277,7 @@ async fn each_person_decides_about_their_own_folder() {
     let heard = scene.rig.next_messages("2", 2).await;
     assert!(heard.iter().any(|text| text.contains("/approve later 1")), "{heard:?}");
     // It is nobody else's.
+    assert_eq!(scene.rig.ask("1", "/approve").await, replies::NOTHING_TO_APPROVE);
     assert_eq!(scene.rig.ask("1", "/approve later 1").await, replies::NOT_OPEN_ANY_MORE);
     scene.rig.say_as(OTHER_USER, "3", "/approve later 1");
     assert_eq!(scene.rig.next_message("3").await, replies::NOT_YOURS_TO_APPROVE);

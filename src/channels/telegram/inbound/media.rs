@@ -29,6 +29,15 @@ pub(super) const MEDIA: &[&str] = &[
     "voice",
 ];
 
+/// Kinds whose descriptions have words that somebody else may have chosen: names, titles, the question of a poll.
+const CARDS: &[&str] = &["contact", "checklist", "document", "game", "venue", "poll"];
+
+/// Returns true if the description of a message's content has words that need not be the sender's own.
+pub(super) fn is_card(raw: &Value) -> bool {
+    let kind = MEDIA.iter().find(|kind| raw.get(kind).is_some());
+    kind.is_some_and(|kind| CARDS.contains(kind))
+}
+
 /// Describes content other than text for the model. None for text and service messages.
 pub(super) fn description(raw: &Value) -> Option<String> {
     let (kind, media) = MEDIA.iter().find_map(|kind| Some((*kind, raw.get(kind)?)))?;
