@@ -10,14 +10,13 @@ use super::{ACTIONS_MAX, ControlServer, Response, channel_statuses};
 use crate::agent::{self, BudgetCommand, Pairing, PeopleCommand, PeopleReply};
 use crate::control::send::{self, SendRequest};
 use crate::conversation::actions::{self, ActionReader, ActionScope};
-use crate::conversation::presence;
 use crate::doctor::{Finding, links};
 use crate::people::persons::PersonAccount;
 use crate::people::{self, LOCAL, Role};
 use crate::replies;
 use crate::store::{StoreError, Sync};
 use crate::tasks::heartbeat::HeartbeatRequest;
-use crate::tasks::schedule::{JobRequest, JobRequester, JobScope};
+use crate::tasks::schedule::{self, JobRequest, JobRequester, JobScope};
 use crate::turn::commits::handle_order;
 use crate::types::job_verb::JobVerb;
 use crate::types::message::{Address, ChatKind, Sender};
@@ -46,6 +45,7 @@ pub(super) async fn cron(
     // A request that makes no new job needs no address.
     let nowhere = || Address { channel: "".into(), chat: "".into(), thread: None };
     let (config, turns) = (Arc::clone(&server.agent), Arc::clone(&server.turns));
+    let people = services.bus.people.clone();
     let handle = move |store: &Connection| {
         let owner = people::owner_address(store)?;
         let is_new = wanted.action == JobVerb::Add && !wanted.when.is_empty();
@@ -55,8 +55,11 @@ pub(super) async fn cron(
         let is_owners = owner.is_some_and(|owner| {
             (owner.channel, owner.chat) == (to.channel.clone(), to.chat.clone())
         });
-        let chat_kind =
-            if is_owners { ChatKind::Private } else { presence::chat_kind_of(store, &to)? };
+        let local = PersonAccount { channel: known_on.clone(), sender: LOCAL.into() };
+        let chat_kind = match is_owners {
+            true => ChatKind::Private,
+            false => schedule::chat_kind_for(store, &people, &local, &to)?,
+        };
         if wanted.has_command() {
             let chat_kind = agent::chat_kind_of_command(store, &wanted, chat_kind)?;
             let shell = &config.shell;

@@ -51,6 +51,9 @@ pub struct ReportTerms {
     pub to: Address,
     /// The name of the task that tried it.
     pub task: Option<String>,
+    /// The change of a file that it would make, as a diff, if they may see the file. Older versions kept none.
+    #[serde(default)]
+    pub change: Option<String>,
 }
 
 /// A call of which people were not told yet.

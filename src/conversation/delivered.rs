@@ -8,10 +8,10 @@ use rusqlite::{Connection, OptionalExtension, params};
 use crate::bus::journal::{address_params, read_address};
 use crate::conversation::forgetting::{forget_empty_session, forget_turns};
 use crate::conversation::sessions::{self, Note};
-use crate::conversation::{history, sources};
+use crate::conversation::{history, presence, sources};
 use crate::memory::recall::{self, RecallKind};
 use crate::people::persons;
-use crate::store::{Json, LenientJson, Time};
+use crate::store::{Json, Time};
 use crate::types::message::{Address, ChatKind, Sender};
 use crate::types::session::{SessionId, TurnId};
 use crate::types::source::{Source, SourcedText};
@@ -36,9 +36,9 @@ pub struct UntrustedResult<'a> {
     pub text: &'a str,
 }
 
-/// Adds a finished turn about a result that was sent to a conversation: a reference to it in a private one of its person,
-/// else `note`, which has the text. In a group others have read it, and speak about it. An incognito conversation keeps
-/// nothing elsewhere.
+/// Adds a finished turn about a result that was sent to a conversation: a reference to it in a private one, else `note`,
+/// which has the text. In a group others have read it, and speak about it. An incognito conversation keeps nothing
+/// elsewhere.
 pub fn note(
     store: &Connection,
     session: SessionId,
@@ -73,7 +73,8 @@ struct PrivateChat {
     person: Sender,
 }
 
-/// Returns a conversation if it is a private one of this person that is not incognito.
+/// Returns a conversation if it is a private one that is not incognito, and its reader is known. The result is theirs,
+/// whoever made the task.
 fn private_chat(
     store: &Connection,
     session: SessionId,
@@ -87,23 +88,12 @@ fn private_chat(
         .query_row(params![session, Json(ChatKind::Private)], read_address)
         .optional()?;
     let Some(at) = at else { return Ok(None) };
-    let speaker: Option<LenientJson<Sender>> = store
-        .prepare_cached(
-            "SELECT sender FROM turns WHERE session = ? AND NOT noted ORDER BY id DESC LIMIT 1",
-        )?
-        .query_row([session], |row| row.get(0))
-        .optional()?;
-    let person = match speaker {
+    let person = match presence::private_reader(store, &at)? {
+        Some(reader) => Some(reader),
         // Nobody has spoken in it yet.
-        None => sender.clone(),
-        Some(LenientJson(None)) => return Ok(None),
-        Some(LenientJson(Some(speaker))) => speaker,
+        None => persons::person_of(store, &at.channel, &sender.id)?.map(|_| sender.clone()),
     };
-    let is_same = person.id == sender.id
-        || persons::accounts_of_same(store, &at.channel, &person.id)?
-            .iter()
-            .any(|account| account.sender == sender.id);
-    Ok(is_same.then_some(PrivateChat { at, person }))
+    Ok(person.map(|person| PrivateChat { at, person }))
 }
 
 /// Keeps a result in a closed conversation of its own, beside that of its person.

@@ -1,11 +1,16 @@
-//! The presence of people at an address, derived from its conversations: the person who was last answered, the
-//! kind of the chat, and if a turn runs there.
+//! The presence of people at an address, derived from its conversations: the person who was last answered, the person who
+//! reads a private chat, the kind of the chat, and if a turn runs there.
 
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::bus::journal::address_params;
-use crate::store::Json;
-use crate::types::message::{Address, ChatKind, SenderId};
+use crate::people::{self, persons};
+use crate::store::{Json, LenientJson};
+use crate::types::message::{Address, ChatKind, Sender, SenderId};
+
+/// Latest turns of a private chat among which its reader is searched. Only turns that older versions began for jobs of
+/// other persons come after the reader's own.
+const TURNS_MAX: u32 = 50;
 
 /// Returns the kind of chat at an address. A group if it is unknown.
 pub fn chat_kind_of(store: &Connection, at: &Address) -> rusqlite::Result<ChatKind> {
@@ -26,11 +31,55 @@ pub fn last_in_private(store: &Connection, at: &Address) -> rusqlite::Result<Opt
             "SELECT iif(json_valid(t.sender), json_extract(t.sender, '$.id'), NULL)
              FROM turns t JOIN sessions s ON s.id = t.session
              WHERE s.kind = 'chat' AND s.chat_kind = '\"private\"' AND s.channel = ? AND s.chat = ?
-             AND s.thread IS ? ORDER BY t.id DESC LIMIT 1",
+             AND s.thread IS ? AND NOT t.noted ORDER BY t.id DESC LIMIT 1",
         )?
         .query_row(params![channel, chat, thread], |row| row.get::<_, Option<SenderId>>(0))
         .optional()?;
     Ok(last.flatten())
+}
+
+/// Returns the person who spoke last in the open private conversation at an address.
+pub fn private_speaker(store: &Connection, at: &Address) -> rusqlite::Result<Option<Sender>> {
+    last_speaker(store, at, "AND s.closed IS NULL")
+}
+
+/// Returns the person who reads a private chat: who spoke last in any of its conversations, or the owner if it is the
+/// owner's address. None for a group, and if nobody is known to have spoken there.
+pub fn private_reader(store: &Connection, at: &Address) -> rusqlite::Result<Option<Sender>> {
+    let speaker = last_speaker(store, at, "")?;
+    if speaker.is_some() {
+        return Ok(speaker);
+    }
+    let owner = people::owner(store)?
+        .filter(|(owner, _)| (&owner.channel, &owner.chat) == (&at.channel, &at.chat));
+    let id = owner.and_then(|(_, id)| id);
+    Ok(id.map(|id| Sender::person(id.clone(), id.as_str())))
+}
+
+/// Returns the person who spoke last in the private conversations at an address that match a condition. The program's own
+/// notes have the person for whom their task worked, who may be somebody else: they do not count, nor does anybody who is
+/// not known on the channel.
+fn last_speaker(
+    store: &Connection,
+    at: &Address,
+    condition: &str,
+) -> rusqlite::Result<Option<Sender>> {
+    let mut turns = store.prepare_cached(&format!(
+        "SELECT t.sender FROM sessions s JOIN turns t ON t.session = s.id
+         WHERE s.kind = 'chat' AND s.channel = ? AND s.chat = ? AND s.chat_kind = ? AND NOT t.noted
+         {condition} ORDER BY t.id DESC LIMIT ?"
+    ))?;
+    let chat_kind = Json(ChatKind::Private);
+    let mut rows = turns.query(params![at.channel, at.chat, chat_kind, TURNS_MAX])?;
+    while let Some(row) = rows.next()? {
+        let LenientJson(speaker) = row.get::<_, LenientJson<Sender>>(0)?;
+        if let Some(speaker) = speaker
+            && persons::person_of(store, &at.channel, &speaker.id)?.is_some()
+        {
+            return Ok(Some(speaker));
+        }
+    }
+    Ok(None)
 }
 
 /// Returns true if the conversation at an address is in a turn that is not suspended.

@@ -9,7 +9,7 @@ use crate::conversation::forgetting::{forget_sessions, forget_turns, forget_unse
 use crate::conversation::history;
 use crate::conversation::settings;
 use crate::people::persons::PersonAccount;
-use crate::store::{Json, LenientJson, Time};
+use crate::store::{Json, Time};
 use crate::types::message::{Address, ChatKind, Sender};
 use crate::types::origin::Origin;
 use crate::types::session::{SessionId, Settings, TurnId};
@@ -64,19 +64,6 @@ pub fn open_for(origin: &Origin) -> String {
         Origin::Task { .. } => "kind NOT IN ('chat', 'aside', 'command')",
     };
     format!("closed IS NULL AND {kinds} AND channel = ? AND chat = ? AND ifnull(thread, '') = ?")
-}
-
-/// Returns the person who spoke last in the open private conversation at an address. None if that cannot be read.
-pub fn private_speaker(store: &Connection, at: &Address) -> rusqlite::Result<Option<Sender>> {
-    let speaker: Option<LenientJson<Sender>> = store
-        .prepare_cached(
-            "SELECT t.sender FROM sessions s JOIN turns t ON t.session = s.id
-             WHERE s.closed IS NULL AND s.kind = 'chat' AND s.channel = ? AND s.chat = ? AND s.chat_kind = ?
-             ORDER BY t.id DESC LIMIT 1",
-        )?
-        .query_row(params![at.channel, at.chat, Json(ChatKind::Private)], |row| row.get(0))
-        .optional()?;
-    Ok(speaker.and_then(|speaker| speaker.0))
 }
 
 /// Returns the addresses of an account's open private conversations.

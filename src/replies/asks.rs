@@ -201,19 +201,30 @@ pub const CALLS_NOT_MADE_FILE: &str = "calls.txt";
 pub const NOT_OPEN_ANY_MORE: &str =
     "That call is no longer open: it was already decided, or it is older than 24 hours.";
 
-/// Reports the calls (tool, arguments) that a task did not make because nobody could be asked; and, if they are too long
-/// for a message, all of them whole.
-pub fn calls_not_made(task: Option<&str>, calls: &[(&str, &str)]) -> (String, Option<String>) {
-    let mut tools: Vec<_> = calls.iter().map(|(tool, _)| as_is(tool)).collect();
+/// A call that was not made because nobody could be asked.
+pub struct CallNotMade<'a> {
+    pub tool: &'a str,
+    pub arguments: &'a str,
+    /// The difference that it would make to a file, which is shown in the place of the arguments.
+    pub change: Option<&'a str>,
+}
+
+/// Reports the calls that a task did not make because nobody could be asked; and, if they are too long for a message, all
+/// of them whole.
+pub fn calls_not_made(task: Option<&str>, calls: &[CallNotMade<'_>]) -> (String, Option<String>) {
+    let mut tools: Vec<_> = calls.iter().map(|call| as_is(call.tool)).collect();
     tools.dedup();
     let (mut shown, mut whole, mut is_cut) = (String::new(), String::new(), false);
-    for (tool, arguments) in calls {
-        let all = call_arguments(arguments);
+    for CallNotMade { tool, arguments, change } in calls {
+        let (language, all) = match change {
+            Some(change) => ("diff", call_change(change)),
+            None => ("json", call_arguments(arguments)),
+        };
         let part: String = all.chars().take(NOT_DONE_CHARS_MAX / calls.len()).collect();
         let more = if part.len() < all.len() { "\n(The file above has all of it.)" } else { "" };
         is_cut |= part.len() < all.len();
         let name = if calls.len() > 1 { format!("{}:\n", as_is(tool)) } else { String::new() };
-        let _ = writeln!(shown, "{name}{}{more}", fenced("json", &part));
+        let _ = writeln!(shown, "{name}{}{more}", fenced(language, &part));
         let _ = writeln!(whole, "{tool}\n{all}\n");
     }
     let text = format!(

@@ -1,6 +1,8 @@
 //! The messages about deferred calls, which nobody could be asked about: complete, with a button for each call that
 //! somebody may approve later.
 
+use std::collections::BTreeSet;
+
 use chrono::{DateTime, Utc};
 use rusqlite::Connection;
 
@@ -8,7 +10,7 @@ use crate::bus::outbox;
 use crate::conversation::deferred::{
     self, DeferredCall, DeferredId, LaterDecider, ReportTerms, UnreportedCall, UnreportedCalls,
 };
-use crate::replies;
+use crate::replies::{self, CallNotMade};
 use crate::types::commands::CommandId;
 use crate::types::message::{
     Address, AllowedPressers, Attachment, Body, Choice, Content, MediaKind, Question,
@@ -36,18 +38,16 @@ impl DeferredReport {
     pub fn of(store: &Connection, turn: TurnId) -> rusqlite::Result<Option<Self>> {
         let UnreportedCalls { calls: mut untold, unreadable } = deferred::unreported(store, turn)?;
         let terms = untold.first().map(|first| first.terms.clone());
-        let at_worst = || unreadable.first().map(|it| ReportTerms { to: it.1.clone(), task: None });
-        let Some(ReportTerms { to, task }) = terms.or_else(at_worst) else { return Ok(None) };
+        let at_worst = || {
+            let to = unreadable.first()?.1.clone();
+            Some(ReportTerms { to, task: None, change: None })
+        };
+        let Some(ReportTerms { to, task, .. }) = terms.or_else(at_worst) else { return Ok(None) };
         let tainted = untold.iter().any(|it| it.call.tainted);
         let more = untold.split_off(untold.len().min(REPORTED_MAX));
         let more = more.into_iter().map(|it| it.id);
         let more: Vec<_> = more.chain(unreadable.into_iter().map(|(id, _)| id)).collect();
-        let shown: Vec<_> =
-            untold.into_iter().map(|UnreportedCall { id, call, .. }| (id, call)).collect();
-        let calls: Vec<_> = shown
-            .iter()
-            .map(|(_, call)| (&*call.approved.tool, &*call.approved.arguments))
-            .collect();
+        let calls = shown_calls(&untold);
         let (mut text, file) = match calls.is_empty() {
             true => (replies::not_done_unreadable(more.len()), None),
             false => replies::calls_not_made(task.as_deref(), &calls),
@@ -56,6 +56,7 @@ impl DeferredReport {
             text.push('\n');
             text.push_str(&replies::more_calls_not_made(more.len()));
         }
+        let shown = untold.into_iter().map(|UnreportedCall { id, call, .. }| (id, call)).collect();
         Ok(Some(Self { to, text, tainted, file, shown, more }))
     }
 
@@ -86,6 +87,24 @@ pub(super) fn release(store: &Connection) -> rusqlite::Result<()> {
         }
     }
     deferred::release(store)
+}
+
+/// Returns calls as a message shows them. The diff of a second change of a file would depend on the first, so its arguments
+/// are shown.
+fn shown_calls(untold: &[UnreportedCall]) -> Vec<CallNotMade<'_>> {
+    let (mut calls, mut changed_files) = (Vec::new(), BTreeSet::new());
+    for UnreportedCall { call, terms, .. } in untold {
+        let change = match terms.change.as_deref() {
+            // The first lines name the file.
+            Some(diff) if changed_files.insert(diff.lines().take(2).collect::<Vec<_>>()) => {
+                Some(diff)
+            }
+            _ => None,
+        };
+        let approved = &call.approved;
+        calls.push(CallNotMade { tool: &approved.tool, arguments: &approved.arguments, change });
+    }
+    calls
 }
 
 fn bodies(text: &str, file: Option<String>, shown: &[(DeferredId, DeferredCall)]) -> Vec<Body> {

@@ -15,6 +15,7 @@ mod note;
 mod operation;
 mod pass;
 mod payload;
+mod reader;
 mod time_parser;
 mod run;
 mod settling;
@@ -48,6 +49,7 @@ pub use operation::{
 pub use pass::{JobPersonas, JobTerms, PassInputs, PassResult, pass, recompute_due_times};
 pub use payload::{JobConversation, Payload, WebhookBody};
 pub use preapproved_calls::PreapprovedCalls;
+pub use reader::chat_kind_for;
 pub use request::{JobRequest, JobRequestKind, JobRequester, is_named_time};
 pub(super) use run::prune;
 pub use run::{

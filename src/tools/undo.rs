@@ -39,11 +39,12 @@ impl Tool for ListActions {
         ToolSpec::reads("list_actions", "List the latest tool calls here, with numbers for undo.");
 
     async fn call(&self, args: ListActionsArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
-        let scope = scope(cx).within(Some(cx.session));
+        let (scope, reader) = (scope(cx).within(Some(cx.session)), cx.action_reader());
         let limit = args.limit.clamp(1, LIST_MAX);
         let tool = (!args.tool.is_empty()).then_some(args.tool);
         let list = move |store: &_| {
             let found = actions::list(store, &scope, tool.as_deref(), limit)?;
+            let found = reader.hide_private(store, found)?;
             let sources = actions::sources_of(store, &found)?;
             Ok((found, sources))
         };

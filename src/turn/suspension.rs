@@ -8,7 +8,7 @@ use std::time::Duration;
 use rusqlite::Connection;
 
 use crate::conversation::asks::{Approvals, Ask, AskId, AskKind, AskedCall, NewAsk, ShownCall};
-use crate::conversation::{sessions, transcript};
+use crate::conversation::{presence, transcript};
 use crate::people::{self, Role};
 use crate::replies::{self, ApprovalPrompt};
 use crate::tools::SubagentTask;
@@ -204,7 +204,7 @@ pub(crate) fn one_question(asked: &AskedCall) -> Body {
 
 /// Returns the reader of a chat as a text for people.
 fn reader_of(store: &Connection, to: &Address) -> rusqlite::Result<String> {
-    let reader = sessions::private_speaker(store, to)?;
+    let reader = presence::private_reader(store, to)?;
     Ok(match reader {
         Some(reader) => replies::reader(&reader.name, to),
         None => to.to_string(),

@@ -6,6 +6,7 @@ mod faults;
 mod jobs;
 mod later;
 mod needs;
+mod others;
 mod reading;
 mod references;
 mod timing;

@@ -18,7 +18,7 @@ use super::state::HttpGateway;
 use crate::bus::feed::{self, Post};
 use crate::bus::journal;
 use crate::bus::outbox::{self, AskedQuestion, Pressed};
-use crate::conversation::{proposals, sessions};
+use crate::conversation::{presence, proposals};
 use crate::people::persons::PersonAccount;
 use crate::types::message::{Address, ChannelName, ChatKind, DeliveryId, Inbound, Press};
 
@@ -41,7 +41,7 @@ fn account_at(
 ) -> rusqlite::Result<Option<PersonAccount>> {
     let sender = match at.channel == *page {
         true => at.chat.as_str().split_once('/').map(|(person, _)| person.into()),
-        false => sessions::private_speaker(store, at)?.map(|speaker| speaker.id),
+        false => presence::private_speaker(store, at)?.map(|speaker| speaker.id),
     };
     Ok(sender.map(|sender| PersonAccount { channel: at.channel.clone(), sender }))
 }

@@ -18,11 +18,13 @@ use super::state::HttpGateway;
 use crate::channels::web::logins::{sha256_hex, unique};
 use crate::gateway::config::{Webhook, WebhookAction, WebhookProof};
 use crate::gateway::template::{Template, TemplatePart};
-use crate::people::{self, LOCAL, Role};
+use crate::people::persons::PersonAccount;
+use crate::people::{self, LOCAL, People, Role};
 use crate::short_text::shortened;
 use crate::store::Sync;
 use crate::tasks::schedule::{
     JobId, JobScope, WebhookCall, WebhookCallAction, WebhookCallOutcome, accept_webhook_call,
+    chat_kind_for,
 };
 use crate::types::message::{Address, ChatKind, Sender};
 
@@ -168,11 +170,16 @@ async fn publish(
         if role.is_none_or(|role| role < Role::User) {
             return Ok(None);
         }
-        // A page belongs to its person alone, and the owner's address is a private chat.
-        let is_own = to.as_ref().is_none_or(|to| to.channel == channel);
-        let to = to.map_or_else(|| address(store, &sender, page), Ok)?;
+        let person = PersonAccount { channel: channel.clone(), sender: sender.id.clone() };
+        let (to, chat_kind) = match to {
+            // The owner's address is a private chat, and so is the person's page.
+            None => (address(store, &sender, page)?, ChatKind::Private),
+            Some(to) => {
+                let chat_kind = chat_kind_at(store, &people, &person, &to)?;
+                (to, chat_kind)
+            }
+        };
         let (hook, known_on) = (hook_name, channel);
-        let chat_kind = is_own.then_some(ChatKind::Private);
         let call = WebhookCall { hook, key, sender, known_on, to, chat_kind, action };
         accept_webhook_call(store, call, Utc::now(), zone).map(Some)
     };
@@ -192,6 +199,23 @@ async fn publish(
             refused(StatusCode::CONFLICT, explanation)
         }
     }
+}
+
+/// Returns the kind of chat for which a call of a person works, if its result goes to this address. A page belongs to the
+/// person whom its address names.
+fn chat_kind_at(
+    store: &Connection,
+    people: &People,
+    person: &PersonAccount,
+    to: &Address,
+) -> rusqlite::Result<ChatKind> {
+    if to.channel != person.channel {
+        return chat_kind_for(store, people, person, to);
+    }
+    let Some((reader, _)) = to.chat.as_str().split_once('/') else { return Ok(ChatKind::Group) };
+    let reader = PersonAccount { channel: to.channel.clone(), sender: reader.into() };
+    let is_own = people.are_same(store, person, &reader)?;
+    Ok(if is_own { ChatKind::Private } else { ChatKind::Group })
 }
 
 /// Returns the address of the result, if the config does not name one.

@@ -70,6 +70,7 @@ pub struct JobDefinition {
     pub to: Address,
     /// The channel on which its person is known.
     pub known_on: ChannelName,
+    /// The kind of chat for which its runs work. Group also for a private chat of somebody else than its person.
     #[serde(alias = "place")]
     pub chat_kind: ChatKind,
     /// The person who owns it.
@@ -227,7 +228,7 @@ pub(super) fn update(store: &Connection, job: &Job) -> rusqlite::Result<()> {
     store
         .prepare_cached(
             "UPDATE jobs SET timing = ?, payload = ?, missed = ?, state = ?, why = ?, next = ?, last = ?,
-             failures = ?, tainted = ?, needs = ? WHERE id = ?",
+             failures = ?, tainted = ?, needs = ?, chat_kind = ? WHERE id = ?",
         )?
         .execute(params![
             Json(&job.definition.timing),
@@ -240,6 +241,7 @@ pub(super) fn update(store: &Connection, job: &Job) -> rusqlite::Result<()> {
             job.failures,
             job.definition.tainted,
             Json(&job.definition.needs),
+            Json(&job.definition.chat_kind),
             job.id
         ])?;
     Ok(())

@@ -5,12 +5,15 @@ use chrono_tz::Tz;
 use rusqlite::Connection;
 
 use crate::conversation::delivered::{self, UntrustedResult};
+use crate::conversation::presence;
 use crate::conversation::sessions::{self, Note};
 use crate::replies;
 use crate::short_text::one_line;
+use crate::tasks::schedule::reader;
 use crate::tasks::schedule::run::Run;
-use crate::types::message::Sender;
+use crate::types::message::{ChatKind, Sender};
 use crate::types::origin::TaskKind;
+use crate::types::session::SessionId;
 use crate::types::source::{Author, Source, SourcedText};
 use crate::types::untrusted;
 
@@ -36,10 +39,10 @@ pub struct RunMessage<'a> {
 /// Adds a run's message to the conversation to which it was sent.
 pub fn note(store: &Connection, run: &Run, said: &RunMessage<'_>) -> rusqlite::Result<()> {
     let RunMessage { sender, provider, words, tainted, at } = *said;
-    let definition = &run.job.definition;
-    let session = sessions::open_or_begin(store, &definition.to, definition.chat_kind)?;
-    let input = input(run, tainted);
-    let apart = tainted.then(|| untrusted_result(run, at, words));
+    let described = DescribedRun::of(store, run)?;
+    let session = open_conversation(store, run)?;
+    let input = described.input(tainted);
+    let apart = tainted.then(|| described.untrusted_result(at, words));
     let note = Note { sender, provider, input, said: sessions::shortened(words) };
     match apart {
         Some(result) => delivered::note(store, session, &note, &result),
@@ -56,9 +59,10 @@ pub(super) fn note_output(
     at: DateTime<Tz>,
 ) -> rusqlite::Result<()> {
     let definition = &run.job.definition;
-    let session = sessions::open_or_begin(store, &definition.to, definition.chat_kind)?;
-    let apart = tainted.then(|| untrusted_result(run, at, printed));
-    let mut input = input(run, tainted);
+    let described = DescribedRun::of(store, run)?;
+    let session = open_conversation(store, run)?;
+    let apart = tainted.then(|| described.untrusted_result(at, printed));
+    let mut input = described.input(tainted);
     input.push_program("\n");
     let printed = untrusted::wrap(&sessions::shortened(printed));
     input.push(Source::Command { read_others: tainted }, printed);
@@ -70,26 +74,52 @@ pub(super) fn note_output(
     }
 }
 
-/// The result of a run, as it is kept apart. Its name has the job's text if that is trusted.
-fn untrusted_result<'a>(run: &Run, at: DateTime<Tz>, text: &'a str) -> UntrustedResult<'a> {
-    let id = run.job.id;
-    let mut name = SourcedText::of(Source::Program, format!("job {id}"));
-    if !run.job.definition.tainted {
-        name.push(source(run, false), format!(" (“{}”)", about(run)));
-    }
-    UntrustedResult { name, at, input: input(run, true), text }
+/// Returns the conversation at the address of a job. Opens one if there is none.
+fn open_conversation(store: &Connection, run: &Run) -> rusqlite::Result<SessionId> {
+    let definition = &run.job.definition;
+    let chat_kind = match definition.chat_kind {
+        ChatKind::Private => ChatKind::Private,
+        // It may be a private chat of somebody else than the job's person.
+        ChatKind::Group => presence::chat_kind_of(store, &definition.to)?,
+    };
+    sessions::open_or_begin(store, &definition.to, chat_kind)
 }
 
-fn input(run: &Run, tainted: bool) -> SourcedText {
-    let read = match tainted {
-        true => format!(" Whoever worked on it {}.", untrusted::HAS_READ),
-        false => String::new(),
-    };
-    let (id, about) = (run.job.id, about(run));
-    let input = format!(
-        "[Job {id} (“{about}”) was due; what came of it was sent here as it stands below.{read}]"
-    );
-    SourcedText::of(source(run, tainted), input)
+/// A run as the model of a conversation is told of it.
+struct DescribedRun<'a> {
+    run: &'a Run,
+    /// The job's text. None in a private chat of somebody else than its person.
+    about: Option<String>,
+}
+
+impl<'a> DescribedRun<'a> {
+    fn of(store: &Connection, run: &'a Run) -> rusqlite::Result<Self> {
+        let is_shown = !reader::is_for_somebody_else(store, &run.job.definition)?;
+        Ok(Self { run, about: is_shown.then(|| about(run)) })
+    }
+
+    /// Returns a result of the run, as it is kept apart. Its name has the job's text if that is trusted.
+    fn untrusted_result<'t>(&self, at: DateTime<Tz>, text: &'t str) -> UntrustedResult<'t> {
+        let Self { run, about } = self;
+        let mut name = SourcedText::of(Source::Program, format!("job {}", run.job.id));
+        if let Some(about) = about.as_ref().filter(|_| !run.job.definition.tainted) {
+            name.push(source(run, false), format!(" (“{about}”)"));
+        }
+        UntrustedResult { name, at, input: self.input(true), text }
+    }
+
+    fn input(&self, tainted: bool) -> SourcedText {
+        let read = match tainted {
+            true => format!(" Whoever worked on it {}.", untrusted::HAS_READ),
+            false => String::new(),
+        };
+        let id = self.run.job.id;
+        let about = self.about.as_ref().map(|about| format!(" (“{about}”)")).unwrap_or_default();
+        let input = format!(
+            "[Job {id}{about} was due; what came of it was sent here as it stands below.{read}]"
+        );
+        SourcedText::of(source(self.run, tainted), input)
+    }
 }
 
 fn source(run: &Run, read_others: bool) -> Source {

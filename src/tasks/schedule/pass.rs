@@ -18,6 +18,7 @@ use crate::tasks::schedule::command::Commands;
 use crate::tasks::schedule::due::{self, Due, DueAction};
 use crate::tasks::schedule::job::{self, Job, JobId, JobState, UnreadableJob};
 use crate::tasks::schedule::payload::Payload;
+use crate::tasks::schedule::reader;
 use crate::tasks::schedule::run::{self, AT_ONCE_MAX, Run, WorkingJob};
 use crate::tasks::schedule::settling::{settle, settle_unreadable};
 use crate::tasks::schedule::work;
@@ -209,6 +210,7 @@ fn claim(
     now: DateTime<Utc>,
     inputs: &PassInputs,
 ) -> rusqlite::Result<bool> {
+    let job = &reader::restrict(store, &inputs.people, job)?;
     let (definition, about) = (&job.definition, job.definition.payload.text());
     let role = inputs.people.role_of(store, &definition.known_on, &definition.sender.id)?;
     let Some(role) = role.filter(|role| *role >= Role::User) else {

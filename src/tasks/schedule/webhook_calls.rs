@@ -5,7 +5,6 @@ use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
 use rusqlite::{Connection, params};
 
-use crate::conversation::presence;
 use crate::store::{Time, slice};
 use crate::tasks::schedule::job::{self, JobDefinition, JobId, JobScope, Missed};
 use crate::tasks::schedule::needs::CommandNeeds;
@@ -29,8 +28,8 @@ pub struct WebhookCall {
     pub known_on: ChannelName,
     /// The address for its result.
     pub to: Address,
-    /// None if it must be looked up in earlier conversations.
-    pub chat_kind: Option<ChatKind>,
+    /// The kind of chat for which it works.
+    pub chat_kind: ChatKind,
     pub action: WebhookCallAction,
 }
 
@@ -93,7 +92,6 @@ pub fn accept_webhook_call(
     if count_waiting(store, &hook)? >= WAITING_MAX {
         return Ok(WebhookCallOutcome::Full);
     }
-    let chat_kind = chat_kind.map_or_else(|| presence::chat_kind_of(store, &to), Ok)?;
     let (timing, missed) = (Timing::At(now), Missed::Once);
     // Tainted, because its text may contain values of the call.
     let definition = JobDefinition {

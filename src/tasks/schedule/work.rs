@@ -13,6 +13,7 @@ use crate::tasks::outcome::TaskOutcome;
 use crate::tasks::schedule::command::{CommandResult, has_nothing_to_do};
 use crate::tasks::schedule::note::{NO_MODEL, RunMessage, note, note_output};
 use crate::tasks::schedule::payload::{JobConversation, Payload, WebhookBody};
+use crate::tasks::schedule::reader;
 use crate::tasks::schedule::run::Run;
 use crate::tasks::schedule::settling::settle;
 use crate::tasks::table;
@@ -72,6 +73,11 @@ fn start_turn(
     };
     // The key has the run's id: after a wrong clock, a due time can occur a second time.
     let key = journal::task_key(id.task(), Some(run.id.0));
+    // The conversation of somebody else is not the job's.
+    let session = match reader::is_for_somebody_else(store, definition)? {
+        true => JobConversation::Own,
+        false => session,
+    };
     let (row, session) = match session {
         JobConversation::Own => {
             let (known_on, chat_kind) = (definition.known_on.clone(), definition.chat_kind);

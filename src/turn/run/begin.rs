@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout};
 use crate::bus::journal::{InboundOutcome, WaitingMessage};
 use crate::conversation::ledger::{CallCause, Payer};
 use crate::conversation::transcript::{self, UnfinishedTurn};
-use crate::conversation::{plans, tokens};
+use crate::conversation::{plans, presence, tokens};
 use crate::people::{People, Role};
 use crate::provider::{Attempts, Usage};
 use crate::replies;
@@ -314,18 +314,25 @@ async fn read(
 }
 
 /// Returns the role of the speaker, and the subject for the choice of the persona. Its place is that of the people for
-/// whom the turn works.
+/// whom the turn works. A background task has at most the role of the person who reads its result in private.
 pub(super) fn subject_of(
     store: &Connection,
     people: &People,
     origin: &Origin,
     sender: &Sender,
 ) -> rusqlite::Result<(Role, PersonaSubject)> {
-    let role = people.role_of(store, origin.channel(), &sender.id)?.unwrap_or(Role::Guest);
+    let mut role = people.role_of(store, origin.channel(), &sender.id)?.unwrap_or(Role::Guest);
     let at = match origin {
         Origin::Chat(at) => Some(at.clone()),
         Origin::Task { task: TaskId { kind, number }, .. } => {
-            background_kind(*kind).people_at(store, *number)?
+            let at = background_kind(*kind).people_at(store, *number)?;
+            if let Some(at) = &at
+                && let Some(reader) = presence::private_reader(store, at)?
+            {
+                let readers = people.role_of(store, &at.channel, &reader.id)?;
+                role = role.min(readers.unwrap_or(Role::Guest));
+            }
+            at
         }
     };
     let nowhere = || Address { channel: origin.channel().clone(), chat: "".into(), thread: None };

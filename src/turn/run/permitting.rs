@@ -8,7 +8,7 @@ use chrono_tz::Tz;
 use rusqlite::Connection;
 
 use crate::conversation::asks::{self, OnUntrusted};
-use crate::conversation::sessions;
+use crate::conversation::presence;
 use crate::people::Role;
 use crate::people::persons::PersonAccount;
 use crate::tasks::schedule;
@@ -204,7 +204,7 @@ impl ActiveTurn<'_> {
         };
         let to = to.clone();
         let query = move |store: &Connection| {
-            let Some(reader) = sessions::private_speaker(store, &to)? else { return Ok(false) };
+            let Some(reader) = presence::private_speaker(store, &to)? else { return Ok(false) };
             let reader = PersonAccount { channel: to.channel, sender: reader.id };
             people.are_same(store, &asker, &reader)
         };

@@ -13,6 +13,7 @@ use crate::trust::permission::Decider;
 use crate::turn::background;
 use crate::turn::calls;
 use crate::turn::error::TurnError;
+use crate::turn::proposed;
 use crate::turn::run::active::ActiveTurn;
 use crate::turn::run::permitting::RefusedCall;
 use crate::types::session::Call;
@@ -28,6 +29,8 @@ struct ToldPeople {
     is_owner: bool,
     /// They know the task's person: it was not made at this machine.
     is_there: bool,
+    /// They may see the files that the turn may see.
+    see_files: bool,
 }
 
 impl ActiveTurn<'_> {
@@ -43,6 +46,10 @@ impl ActiveTurn<'_> {
         };
         let turns = self.turns;
         let services = &turns.services;
+        let cx = match &told {
+            Some(ToldPeople { see_files: true, .. }) => Some(self.tool_context().await?),
+            _ => None,
+        };
         for RefusedCall { at, call, refused } in refusals {
             self.emit_start(&call);
             let told = told.as_ref().filter(|_| refused.is_unattended);
@@ -51,7 +58,11 @@ impl ActiveTurn<'_> {
                 None => calls::refuse(services, self.turn, &call, reason).await?,
                 Some(told) => {
                     let decider = self.later_decider(told, refused.decider);
-                    let terms = told.terms.clone();
+                    let change = match &cx {
+                        Some(cx) => proposed::diff(turns, &call, cx).await,
+                        None => None,
+                    };
+                    let terms = ReportTerms { change, ..told.terms.clone() };
                     let deferred = Box::new(self.deferred(&call, tainted, decider));
                     let deferral = Effect::Defer { call: deferred, terms };
                     calls::refuse_and_defer(services, self.turn, &call, reason, deferral).await?
@@ -66,7 +77,8 @@ impl ActiveTurn<'_> {
     /// Returns who is told of calls of this turn.
     async fn told_people(&self) -> Result<ToldPeople, TurnError> {
         let is_there = *self.session.origin.channel() == self.limits.people_at.channel;
-        let to_owner = match audience(self.asker.role, self.session.chat_kind) {
+        let audience = audience(self.asker.role, self.session.chat_kind);
+        let to_owner = match audience {
             Audience::Owner => true,
             // The author of a job that was made on this machine has no chat there, but the owner has.
             Audience::Others => !is_there,
@@ -79,7 +91,9 @@ impl ActiveTurn<'_> {
         let task = task.map(|task| background::behaviour_of(task.kind).reported_as(task));
         let is_owner = owner.is_some();
         let to = owner.unwrap_or_else(|| self.limits.people_at.clone());
-        Ok(ToldPeople { terms: ReportTerms { to, task }, is_owner, is_there })
+        let see_files = audience == Audience::Owner || !is_owner;
+        let terms = ReportTerms { to, task, change: None };
+        Ok(ToldPeople { terms, is_owner, is_there, see_files })
     }
 
     /// Returns who may have a call made later. Each person decides about what their role allows in their own private

@@ -13,7 +13,7 @@ use sha2::Sha256;
 
 use super::browser::{Browser, client, config, url};
 use crate::support::binary::ProgramFixture;
-use crate::support::rig::{OWNER, Rig, RigOptions};
+use crate::support::rig::{OWNER, Rig, RigOptions, USER};
 use crate::support::script::{Gate, Reply, calls, held, says};
 
 const TOKEN: &str = "token-of-the-door-bell";
@@ -191,6 +191,34 @@ async fn a_job_is_run_now() {
     assert_eq!(call(&rig, "").await, StatusCode::ACCEPTED);
     assert_eq!(rig.next_message(OWNER).await, "Drink water.");
     rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_call_is_private_only_in_its_persons_own_chats() {
+    for (person, to, chat_kind) in [
+        (LOCAL, "home:7", "private"),
+        (LOCAL, "home:8", "group"),
+        (LOCAL, "web:local/main", "private"),
+        (LOCAL, "web:ben/main", "group"),
+        ("ben", "home:7", "group"),
+        ("ben", "web:ben/main", "private"),
+    ] {
+        let mut hook = by_token("ring");
+        (hook.person, hook.to) = (person.into(), Some(to.parse().unwrap()));
+        let mut rig = rig(hook).await;
+        for who in [OWNER, USER] {
+            rig.say_as(who, who, "hello");
+            rig.next_message(who).await;
+        }
+        assert_eq!(call(&rig, "").await, StatusCode::ACCEPTED);
+        rig.wait_until(|rig| rig.query("SELECT state FROM jobs") == ["done"]).await;
+        let stored = rig.query("SELECT chat_kind FROM jobs");
+        assert_eq!(stored, [format!("\"{chat_kind}\"")], "{person} to {to}");
+        if let Some(chat) = to.strip_prefix("home:") {
+            assert_eq!(rig.next_message(chat).await, "ring");
+        }
+        rig.finish().await;
+    }
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::fs;
 
 use peacrab::config::AgentConfig;
 use peacrab::conversation::asks::{ApprovalSettings, Approvals};
-use peacrab::replies;
+use peacrab::replies::{self, CallNotMade};
 use peacrab::types::message::{DeliveryId, Press};
 use serde_json::json;
 
@@ -73,6 +73,45 @@ async fn it_is_done_once_and_its_result_is_told() {
     }
     assert_eq!(written(&scene, "tide.md").as_deref(), Some("tide\n"));
     scene.rig.finish().await;
+}
+
+#[tokio::test]
+async fn the_report_shows_what_a_call_would_change() {
+    let mut scene = Scene::of(RigOptions::default()).await;
+    fs::write(scene.rig.path().join("downloads/page.txt"), "Write it down.").unwrap();
+    fs::write(scene.rig.workspace().join("tide.md"), "low\n").unwrap();
+    scene.add("1", json!({"when": "20m", "text": TASK})).await;
+    let reads = calls(&[("read_file", json!({"path": "downloads/page.txt"}))]);
+    let changes = calls(&[
+        append("tide.md"),
+        ("write_file", json!({"path": "skills/tide/SKILL.md", "content": "Obey.\n"})),
+        // Its diff would depend on the first.
+        ("append_file", json!({"path": "tide.md", "content": "crab\n"})),
+    ]);
+    scene.rig.model.on(TASK, [reads, changes, completes("I could not write it.")]);
+    scene.later(21);
+    let heard = scene.rig.next_messages("1", 2).await;
+    let report = heard.iter().find(|text| text.starts_with("I did not run")).expect("a report");
+    for part in [
+        "```diff\n--- tide.md\n+++ tide.md\n",
+        "\n low\n+tide\n```",
+        "```diff\n--- (no file)\n+++ skills/tide/SKILL.md\n",
+        "\n+Obey.\n```",
+        "```json\n{\"path\":\"tide.md\",\"content\":\"crab\\n\"}\n```",
+    ] {
+        assert!(report.contains(part), "{part}: {report}");
+    }
+    scene.rig.finish().await;
+}
+
+#[test]
+fn a_long_change_is_cut_in_the_report_and_whole_in_its_file() {
+    let change = format!("--- a.md\n+++ a.md\n{}+The end.", "+A line.\n".repeat(500));
+    let call = CallNotMade { tool: "write_file", arguments: "{}", change: Some(&change) };
+    let (text, file) = replies::calls_not_made(None, &[call]);
+    assert!(text.contains("```diff\n--- a.md") && text.contains("all of it"), "{text}");
+    assert!(!text.contains("The end.") && text.len() < 2_000, "{text}");
+    assert!(file.expect("a file").contains(&change));
 }
 
 #[tokio::test]
