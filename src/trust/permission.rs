@@ -145,6 +145,9 @@ fn way_in_downloads(act: Act) -> Option<&'static str> {
         Act::Run(CommandAccess::Named) => {
             Some("run it with untrusted=true and without paths of the workspace, in downloads/")
         }
+        Act::Run(CommandAccess::Shared) => {
+            Some("run it with untrusted=true and without these paths, in downloads/")
+        }
         Act::Stay
         | Act::Write(Folder::Downloads | Folder::Group)
         | Act::WriteInstructions

@@ -103,14 +103,19 @@ pub fn decide(act: Act, turn: TurnState) -> Ruling {
         Act::Write(Folder::Workspace | Folder::Shared)
         | Act::WriteInstructions
         | Act::WriteMemory
-        | Act::Run(CommandAccess::Workspace | CommandAccess::Named | CommandAccess::Network)
+        | Act::Run(
+            CommandAccess::Workspace
+            | CommandAccess::Named
+            | CommandAccess::Shared
+            | CommandAccess::Network,
+        )
         | Act::OpenUrl
         | Act::ActOutside => is_tainted,
     };
     let has_other_way = matches!(
         act,
         Act::Write(Folder::Workspace | Folder::Shared)
-            | Act::Run(CommandAccess::Workspace | CommandAccess::Named)
+            | Act::Run(CommandAccess::Workspace | CommandAccess::Named | CommandAccess::Shared)
     );
     match (needs_approval, is_attended) {
         (false, _) => Ruling::Do,
@@ -147,7 +152,10 @@ impl fmt::Display for Act {
             Self::Run(CommandAccess::Workspace) => "runs a command in the workspace",
             Self::Run(CommandAccess::Downloads) => "runs a command in `downloads/`",
             Self::Run(CommandAccess::Named) => {
-                "runs a command in `downloads/` that sees named paths or `shared/`"
+                "runs a command in `downloads/` that sees named paths"
+            }
+            Self::Run(CommandAccess::Shared) => {
+                "runs a command in `downloads/` that changes `shared/` or a folder of `[exec] write`"
             }
             Self::Run(CommandAccess::Network) => {
                 "runs a command in `downloads/` with the network (`network = \"on\"`)"
@@ -156,7 +164,7 @@ impl fmt::Display for Act {
                 "runs a command in `downloads/` with the network (`network = \"ask\"`)"
             }
             Self::Run(CommandAccess::Both) => {
-                "runs a command with the network and named paths"
+                "runs a command with named paths and the network, `shared/` or a folder of `[exec] write`"
             }
             Self::OpenNamedUrl => "opens a web address that somebody named",
             Self::OpenUrl => {
