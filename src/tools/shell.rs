@@ -174,7 +174,7 @@ impl Tool for Exec {
         let time_max = shell.time_max(&args).map_err(ToolError::TellModel)?;
         let mut order = prepare_command(cx, &args).await?;
         order.time_max = time_max;
-        let others = shell.untrusted_reads(&args, &order, cx).await;
+        let others = shell.untrusted_reads(&args, cx).await;
         let sandbox = shell.sandbox(&args, cx);
         if args.background {
             let command = BackgroundCommand { order, others, stdin: &args.stdin };
@@ -281,16 +281,10 @@ impl Shell {
     /// Determines if a command's output may contain untrusted content. A command that sees the downloads, or has no
     /// sandbox, counts as having read them. A command in the owner's workspace is watched, because former versions
     /// kept files of others there.
-    async fn untrusted_reads(
-        &self,
-        args: &ExecArgs,
-        order: &sandbox::SandboxCommand,
-        cx: &ToolContext,
-    ) -> FileReads {
+    async fn untrusted_reads(&self, args: &ExecArgs, cx: &ToolContext) -> FileReads {
         let named = [&args.command, &args.cwd, &args.stdin].into_iter().any(|it| names_inbox(it));
-        let sees_untrusted = !self.files_sandboxed
-            || places::access(args) != CommandAccess::Workspace
-            || !order.read.is_empty();
+        let sees_untrusted =
+            !self.files_sandboxed || places::access(args) != CommandAccess::Workspace;
         match cx.scope() {
             FileScope::Group { .. } => FileReads::known(&cx.workspace, true),
             FileScope::Person { .. } => FileReads::known(&cx.workspace, sees_untrusted),

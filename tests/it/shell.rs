@@ -205,8 +205,14 @@ async fn others_than_the_owner_in_private_have_a_folder_of_their_own() {
         fs::write(inbox.join("2-0-other.csv"), "secret").unwrap();
         fixture.cx.arrived_here = ["inbox/2026-07/1-0-mine.csv".to_owned()].into();
         let inbox = inbox.canonicalize().unwrap();
-        let (_, out) = fixture.exec(&format!("cat {}/*.csv", inbox.display())).await;
+        let reads = format!("cat {}/*.csv; true", inbox.display());
+        let untrusted = json!({"command": reads, "untrusted": true});
+        let out = fixture.call("exec", untrusted).await.unwrap();
         assert!(out.contains("mine") && !out.contains("secret"), "{out}");
+        // Not beside files of their own, which are trusted.
+        let (_, out) = fixture.exec(&reads).await;
+        assert_eq!(out.contains("mine"), place == ChatKind::Group, "{out}");
+        assert!(!out.contains("secret"), "{out}");
     }
 }
 

@@ -171,8 +171,10 @@ impl CommandView {
         if is_untrusted {
             self.name_paths(workspace, &mut order)?;
         }
-        // Files that a former version received for others are not in a folder of theirs.
-        if self.scope.audience() == Audience::Others {
+        // Files that a former version received for others are not in a folder of theirs. They are untrusted, as a group's
+        // folder is, so no command sees them with a person's own workspace.
+        let sees_received = is_untrusted || matches!(self.scope, FileScope::Group { .. });
+        if sees_received && self.scope.audience() == Audience::Others {
             let received = self.arrived_here.iter().rev().take(RECEIVED_MAX);
             let received = received.filter_map(|path| path.parse::<WorkspacePath>().ok());
             let former = received.filter(WorkspacePath::is_received);
