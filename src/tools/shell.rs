@@ -335,7 +335,7 @@ impl Tool for ProcessTool {
 
     fn reach(args: &ProcessArgs, _: &Address) -> Reach {
         match args.action {
-            ProcessAction::Write => Reach::Outside,
+            ProcessAction::Write => Reach::RunningCommand,
             ProcessAction::List | ProcessAction::Poll | ProcessAction::Kill => Reach::Here,
         }
     }

@@ -42,6 +42,8 @@ pub enum Reach {
     File(Folder),
     /// It runs a command that sees these folders.
     Command(CommandAccess),
+    /// It writes to a command that runs already, whose folders were decided when it began.
+    RunningCommand,
     /// It changes instructions or skills.
     Rules,
     /// It changes the memory, which later conversations trust.

@@ -311,7 +311,8 @@ async fn what_strangers_wrote_is_marked_and_running_it_is_far_reaching() {
         assert_eq!(is_untrusted(&output, &fixture.cx), foreign, "{command}");
     }
     let (process, _) = usual.tools.authorise("process", Role::Owner).unwrap();
-    for (action, reach) in [("list", Reach::Here), ("kill", Reach::Here), ("write", Reach::Outside)]
+    for (action, reach) in
+        [("list", Reach::Here), ("kill", Reach::Here), ("write", Reach::RunningCommand)]
     {
         let call = json!({"action": action}).to_string();
         assert_eq!(process.call_terms(&call, &usual.cx.address).reach, reach);

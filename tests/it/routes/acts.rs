@@ -119,6 +119,8 @@ fn of_act(act: Act) -> Vec<Attempt> {
             };
             vec![attempt(tool, mark, json!({"command": mark}))]
         }
+        // Nobody is asked about it.
+        Act::WriteToCommand => Vec::new(),
         Act::OpenUrl => vec![attempt(
             "web_fetch",
             "secret=evil",
