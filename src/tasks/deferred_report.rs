@@ -15,61 +15,74 @@ use crate::types::message::{
 };
 use crate::types::session::TurnId;
 
-/// Calls of a turn that its message shows. Platforms show so many buttons.
-const REPORTED_MAX: usize = 6;
+/// Calls that one message shows. Platforms show so many buttons.
+const SHOWN_MAX: usize = 6;
 
-/// The message about the calls of a turn.
+/// Messages about the calls of a turn. Nobody looks through more, and a run that goes astray does not flood its chat.
+const MESSAGES_MAX: usize = 4;
+
+/// The messages about the calls of a turn.
 pub struct DeferredReport {
     pub to: Address,
+    /// The text of all messages.
     pub text: String,
     /// The turn had read untrusted content.
     pub tainted: bool,
-    /// The whole calls, if the text has not all of them.
-    file: Option<String>,
-    shown: Vec<(DeferredId, DeferredCall)>,
+    messages: Vec<ReportMessage>,
     /// Those that are only counted, also because they cannot be read.
     more: Vec<DeferredId>,
 }
 
+struct ReportMessage {
+    text: String,
+    /// The whole calls, if the text has not all of them.
+    file: Option<String>,
+    shown: Vec<(DeferredId, DeferredCall)>,
+}
+
 impl DeferredReport {
-    /// Makes the message about a turn. None if people know of all its calls.
+    /// Makes the messages about a turn. None if people know of all its calls.
     pub fn of(store: &Connection, turn: TurnId) -> rusqlite::Result<Option<Self>> {
         let UnreportedCalls { calls: mut untold, unreadable } = deferred::unreported(store, turn)?;
         let terms = untold.first().map(|first| first.terms.clone());
         let at_worst = || unreadable.first().map(|it| ReportTerms { to: it.1.clone(), task: None });
         let Some(ReportTerms { to, task }) = terms.or_else(at_worst) else { return Ok(None) };
         let tainted = untold.iter().any(|it| it.call.tainted);
-        let more = untold.split_off(untold.len().min(REPORTED_MAX));
+        let more = untold.split_off(untold.len().min(SHOWN_MAX * MESSAGES_MAX));
         let more = more.into_iter().map(|it| it.id);
         let more: Vec<_> = more.chain(unreadable.into_iter().map(|(id, _)| id)).collect();
         let shown: Vec<_> =
             untold.into_iter().map(|UnreportedCall { id, call, .. }| (id, call)).collect();
-        let calls: Vec<_> = shown
-            .iter()
-            .map(|(_, call)| (&*call.approved.tool, &*call.approved.arguments))
-            .collect();
-        let (mut text, file) = match calls.is_empty() {
-            true => (replies::not_done_unreadable(more.len()), None),
-            false => replies::calls_not_made(task.as_deref(), &calls),
-        };
-        if !calls.is_empty() && !more.is_empty() {
-            text.push('\n');
-            text.push_str(&replies::more_calls_not_made(more.len()));
+        let messages = shown.chunks(SHOWN_MAX);
+        let mut messages: Vec<_> =
+            messages.map(|shown| ReportMessage::of(task.as_deref(), shown)).collect();
+        match messages.last_mut() {
+            None => {
+                let text = replies::not_done_unreadable(more.len());
+                messages.push(ReportMessage { text, file: None, shown: Vec::new() });
+            }
+            Some(_) if more.is_empty() => {}
+            Some(last) => {
+                last.text.push('\n');
+                last.text.push_str(&replies::more_calls_not_made(more.len()));
+            }
         }
-        Ok(Some(Self { to, text, tainted, file, shown, more }))
+        let texts: Vec<_> = messages.iter().map(|message| message.text.as_str()).collect();
+        Ok(Some(Self { to, text: texts.join("\n"), tainted, messages, more }))
     }
 
     /// Sends it. From now on the calls that it shows can be made.
     pub fn send(self, store: &Connection, now: DateTime<Utc>) -> rusqlite::Result<()> {
-        let Self { to, text, file, shown, more, .. } = self;
-        let ids: Vec<_> = shown.iter().map(|(id, _)| *id).collect();
-        deferred::mark_reported(store, &ids, now)?;
-        deferred::mark_reported(store, &more, now)?;
-        more.iter().try_for_each(|id| deferred::settle(store, *id, false))?;
-        for body in bodies(&text, file, &shown) {
-            outbox::put_body(store, &to, &body)?;
+        let Self { to, messages, more, .. } = self;
+        for message in messages {
+            let ids: Vec<_> = message.shown.iter().map(|(id, _)| *id).collect();
+            deferred::mark_reported(store, &ids, now)?;
+            for body in message.bodies() {
+                outbox::put_body(store, &to, &body)?;
+            }
         }
-        Ok(())
+        deferred::mark_reported(store, &more, now)?;
+        more.iter().try_for_each(|id| deferred::settle(store, *id, false))
     }
 }
 
@@ -83,32 +96,43 @@ pub(super) fn release(store: &Connection) -> rusqlite::Result<()> {
     deferred::release(store)
 }
 
-fn bodies(text: &str, file: Option<String>, shown: &[(DeferredId, DeferredCall)]) -> Vec<Body> {
-    let file = file.map(|whole| {
-        Body::File(Attachment {
-            name: replies::CALLS_NOT_MADE_FILE.to_owned(),
-            kind: MediaKind::Document,
-            caption: String::new(),
-            printed: true,
-            content: Content::Text(whole),
-        })
-    });
-    let can_be_made =
-        |(_, call): &&(DeferredId, DeferredCall)| call.decider != LaterDecider::Nobody;
-    let calls: Vec<_> = shown.iter().filter(can_be_made).cloned().collect();
-    let body = match calls.len() {
-        0 if shown.is_empty() => Body::Text(text.to_owned()),
-        0 => Body::Text(replies::where_to_ask(text)),
-        count => {
-            let mut text = format!("{text}\n{}", replies::offer_deferred_calls(&numbers(&calls)));
-            if count < shown.len() {
-                text.push('\n');
-                text.push_str(replies::ASK_FOR_REST);
+impl ReportMessage {
+    fn of(task: Option<&str>, shown: &[(DeferredId, DeferredCall)]) -> Self {
+        let calls = shown.iter().map(|(_, call)| &call.approved);
+        let calls: Vec<_> = calls.map(|call| (&*call.tool, &*call.arguments)).collect();
+        let (text, file) = replies::calls_not_made(task, &calls);
+        Self { text, file, shown: shown.to_vec() }
+    }
+
+    fn bodies(self) -> Vec<Body> {
+        let Self { text, file, shown } = self;
+        let file = file.map(|whole| {
+            Body::File(Attachment {
+                name: replies::CALLS_NOT_MADE_FILE.to_owned(),
+                kind: MediaKind::Document,
+                caption: String::new(),
+                printed: true,
+                content: Content::Text(whole),
+            })
+        });
+        let can_be_made =
+            |(_, call): &&(DeferredId, DeferredCall)| call.decider != LaterDecider::Nobody;
+        let calls: Vec<_> = shown.iter().filter(can_be_made).cloned().collect();
+        let body = match calls.len() {
+            0 if shown.is_empty() => Body::Text(text),
+            0 => Body::Text(replies::where_to_ask(&text)),
+            count => {
+                let mut text =
+                    format!("{text}\n{}", replies::offer_deferred_calls(&numbers(&calls)));
+                if count < shown.len() {
+                    text.push('\n');
+                    text.push_str(replies::ASK_FOR_REST);
+                }
+                question(text, &calls)
             }
-            question(text, &calls)
-        }
-    };
-    file.into_iter().chain([body]).collect()
+        };
+        file.into_iter().chain([body]).collect()
+    }
 }
 
 /// Returns the question about the remaining calls of a report, once some are decided.
