@@ -194,8 +194,12 @@ impl Agent {
     /// task is cancelled, and its later commits are rejected.
     async fn stop(&mut self, control: &WaitingMessage, kind: StopKind) -> Result<(), StoreError> {
         let role = role_of(&self.services, &control.inbound.from, control.sender()).await?;
+        let turns = Arc::clone(&self.turns);
+        let context_window =
+            move |session: &Session| turns.models.for_session(session).context_window();
+        let store = &self.services.bus.store;
         let stopped =
-            commits::stop_conversation(&self.services.bus.store, control, role, kind).await?;
+            commits::stop_conversation(store, control, role, kind, context_window).await?;
         if stopped.side_questions {
             self.side_questions.stop(&control.inbound.from);
         }

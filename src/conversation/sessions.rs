@@ -13,7 +13,7 @@ use crate::store::{Json, Time};
 use crate::types::message::{Address, ChatKind, Sender};
 use crate::types::origin::Origin;
 use crate::types::session::{SessionId, Settings, TurnId};
-use crate::types::source::SourcedText;
+use crate::types::source::{Source, SourcedText};
 
 /// Retention of conversations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,10 +120,15 @@ pub fn close(store: &Connection, origin: impl Into<Origin>) -> rusqlite::Result<
 }
 
 /// Sets the summary of a new session to a record of an earlier one, of which everything is trusted.
-pub fn set_summary(store: &Connection, session: SessionId, record: &str) -> rusqlite::Result<()> {
+pub fn set_summary(
+    store: &Connection,
+    session: SessionId,
+    record: &str,
+    sources: &[Source],
+) -> rusqlite::Result<()> {
     store
-        .prepare_cached("UPDATE sessions SET summary = ?, summary_sources = '[]' WHERE id = ?")?
-        .execute(params![record, session])
+        .prepare_cached("UPDATE sessions SET summary = ?, summary_sources = ? WHERE id = ?")?
+        .execute(params![record, Json(sources), session])
         .map(drop)
 }
 

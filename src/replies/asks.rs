@@ -331,12 +331,18 @@ pub fn revoked_grants(tool: &str, grants: usize) -> String {
     }
 }
 
-/// Confirms that a conversation goes on without what others wrote.
-pub fn cleaned(left_out: usize) -> String {
+/// Confirms that a conversation goes on without what others wrote. `cut`: the messages of the person that did not fit.
+pub fn cleaned(left_out: usize, cut: usize) -> String {
+    let left_out = counted(left_out as u64, "message");
+    let own = match cut {
+        0 => "Your own words are still here.".to_owned(),
+        cut => format!(
+            "Your own words are still here, except {} that did not fit whole.",
+            counted(cut as u64, "older message")
+        ),
+    };
     format!(
-        "I left out the untrusted content, and {} of mine that came after it. Your own words are still here. The old \
-         conversation is saved.",
-        counted(left_out as u64, "message")
+        "I left out the untrusted content, and {left_out} of mine that came after it. {own} The old conversation is saved."
     )
 }
 

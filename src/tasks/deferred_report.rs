@@ -17,24 +17,33 @@ use crate::types::message::{
 };
 use crate::types::session::TurnId;
 
-/// Calls of a turn that its message shows. Platforms show so many buttons.
-const REPORTED_MAX: usize = 6;
+/// Calls that one message shows. Platforms show so many buttons.
+const SHOWN_MAX: usize = 6;
 
-/// The message about the calls of a turn.
+/// Messages about the calls of a turn. Nobody looks through more, and a run that goes astray does not flood its chat.
+const MESSAGES_MAX: usize = 4;
+
+/// The messages about the calls of a turn.
 pub struct DeferredReport {
     pub to: Address,
+    /// The text of all messages.
     pub text: String,
     /// The turn had read untrusted content.
     pub tainted: bool,
-    /// The whole calls, if the text has not all of them.
-    file: Option<String>,
-    shown: Vec<(DeferredId, DeferredCall)>,
+    messages: Vec<ReportMessage>,
     /// Those that are only counted, also because they cannot be read.
     more: Vec<DeferredId>,
 }
 
+struct ReportMessage {
+    text: String,
+    /// The whole calls, if the text has not all of them.
+    file: Option<String>,
+    shown: Vec<(DeferredId, DeferredCall)>,
+}
+
 impl DeferredReport {
-    /// Makes the message about a turn. None if people know of all its calls.
+    /// Makes the messages about a turn. None if people know of all its calls.
     pub fn of(store: &Connection, turn: TurnId) -> rusqlite::Result<Option<Self>> {
         let UnreportedCalls { calls: mut untold, unreadable } = deferred::unreported(store, turn)?;
         let terms = untold.first().map(|first| first.terms.clone());
@@ -44,37 +53,45 @@ impl DeferredReport {
         };
         let Some(ReportTerms { to, task, .. }) = terms.or_else(at_worst) else { return Ok(None) };
         let tainted = untold.iter().any(|it| it.call.tainted);
-        let more = untold.split_off(untold.len().min(REPORTED_MAX));
+        let more = untold.split_off(untold.len().min(SHOWN_MAX * MESSAGES_MAX));
         let more = more.into_iter().map(|it| it.id);
         let more: Vec<_> = more.chain(unreadable.into_iter().map(|(id, _)| id)).collect();
-        let calls = shown_calls(&untold);
-        let (mut text, file) = match calls.is_empty() {
-            true => (replies::not_done_unreadable(more.len()), None),
-            false => replies::calls_not_made(task.as_deref(), &calls),
-        };
-        if !calls.is_empty() && !more.is_empty() {
-            text.push('\n');
-            text.push_str(&replies::more_calls_not_made(more.len()));
+        let messages = untold.chunks(SHOWN_MAX);
+        let mut messages: Vec<_> =
+            messages.map(|untold| ReportMessage::of(task.as_deref(), untold)).collect();
+        match messages.last_mut() {
+            None => {
+                let text = replies::not_done_unreadable(more.len());
+                messages.push(ReportMessage { text, file: None, shown: Vec::new() });
+            }
+            Some(_) if more.is_empty() => {}
+            Some(last) => {
+                last.text.push('\n');
+                last.text.push_str(&replies::more_calls_not_made(more.len()));
+            }
         }
-        let shown = untold.into_iter().map(|UnreportedCall { id, call, .. }| (id, call)).collect();
-        Ok(Some(Self { to, text, tainted, file, shown, more }))
+        let texts: Vec<_> = messages.iter().map(|message| message.text.as_str()).collect();
+        Ok(Some(Self { to, text: texts.join("\n"), tainted, messages, more }))
     }
 
     /// Opens the calls that it shows: from now on they can be made. It must be sent in the same transaction.
     pub fn open_calls(&self, store: &Connection, now: DateTime<Utc>) -> rusqlite::Result<()> {
-        let ids: Vec<_> = self.shown.iter().map(|(id, _)| *id).collect();
-        deferred::mark_reported(store, &ids, now)?;
+        for message in &self.messages {
+            let ids: Vec<_> = message.shown.iter().map(|(id, _)| *id).collect();
+            deferred::mark_reported(store, &ids, now)?;
+        }
         deferred::mark_reported(store, &self.more, now)?;
         self.more.iter().try_for_each(|id| deferred::settle(store, *id, false))
     }
 
     /// Sends it.
     pub fn send(self, store: &Connection) -> rusqlite::Result<()> {
-        let Self { to, text, file, shown, .. } = self;
-        for body in bodies(&text, file, &shown) {
+        let Self { to, messages, .. } = self;
+        for body in messages.into_iter().flat_map(ReportMessage::bodies) {
             outbox::put_body(store, &to, &body)?;
         }
-        Ok(())
+        deferred::mark_reported(store, &more, now)?;
+        more.iter().try_for_each(|id| deferred::settle(store, *id, false))
     }
 }
 
@@ -107,32 +124,42 @@ fn shown_calls(untold: &[UnreportedCall]) -> Vec<CallNotMade<'_>> {
     calls
 }
 
-fn bodies(text: &str, file: Option<String>, shown: &[(DeferredId, DeferredCall)]) -> Vec<Body> {
-    let file = file.map(|whole| {
-        Body::File(Attachment {
-            name: replies::CALLS_NOT_MADE_FILE.to_owned(),
-            kind: MediaKind::Document,
-            caption: String::new(),
-            printed: true,
-            content: Content::Text(whole),
-        })
-    });
-    let can_be_made =
-        |(_, call): &&(DeferredId, DeferredCall)| call.decider != LaterDecider::Nobody;
-    let calls: Vec<_> = shown.iter().filter(can_be_made).cloned().collect();
-    let body = match calls.len() {
-        0 if shown.is_empty() => Body::Text(text.to_owned()),
-        0 => Body::Text(replies::where_to_ask(text)),
-        count => {
-            let mut text = format!("{text}\n{}", replies::offer_deferred_calls(&numbers(&calls)));
-            if count < shown.len() {
-                text.push('\n');
-                text.push_str(replies::ASK_FOR_REST);
+impl ReportMessage {
+    fn of(task: Option<&str>, untold: &[UnreportedCall]) -> Self {
+        let (text, file) = replies::calls_not_made(task, &shown_calls(untold));
+        let shown = untold.iter().map(|it| (it.id, it.call.clone())).collect();
+        Self { text, file, shown }
+    }
+
+    fn bodies(self) -> Vec<Body> {
+        let Self { text, file, shown } = self;
+        let file = file.map(|whole| {
+            Body::File(Attachment {
+                name: replies::CALLS_NOT_MADE_FILE.to_owned(),
+                kind: MediaKind::Document,
+                caption: String::new(),
+                printed: true,
+                content: Content::Text(whole),
+            })
+        });
+        let can_be_made =
+            |(_, call): &&(DeferredId, DeferredCall)| call.decider != LaterDecider::Nobody;
+        let calls: Vec<_> = shown.iter().filter(can_be_made).cloned().collect();
+        let body = match calls.len() {
+            0 if shown.is_empty() => Body::Text(text),
+            0 => Body::Text(replies::where_to_ask(&text)),
+            count => {
+                let mut text =
+                    format!("{text}\n{}", replies::offer_deferred_calls(&numbers(&calls)));
+                if count < shown.len() {
+                    text.push('\n');
+                    text.push_str(replies::ASK_FOR_REST);
+                }
+                question(text, &calls)
             }
-            question(text, &calls)
-        }
-    };
-    file.into_iter().chain([body]).collect()
+        };
+        file.into_iter().chain([body]).collect()
+    }
 }
 
 /// Returns the question about the remaining calls of a report, once some are decided.

@@ -150,7 +150,7 @@ impl Tool for Exec {
                  more into a file."
             ));
         }
-        if args.background && places::access(args) == CommandAccess::Both {
+        if args.background && places::changes_own(args) {
             return Err(
                 "A command with the network and paths of the workspace runs in the foreground, because its changes are \
                  listed when it ends: leave out `background`."
@@ -161,10 +161,11 @@ impl Tool for Exec {
         if let Some(path) = shell.hidden_path(args, place) {
             return Err(format!(
                 "Denied: others may write in {}, so a command that sees it needs `untrusted`, and then sees downloads/ in \
-                 place of the workspace.",
+                 place of the workspace. It changes a folder of [exec] write only if `paths` names it.",
                 path.display()
             ));
         }
+        more_paths::check_named(&shell.visible(place.role, place.chat_kind), &args.paths)?;
         places::check(args, shell.files_sandboxed, place)
     }
 
@@ -173,7 +174,7 @@ impl Tool for Exec {
         let time_max = shell.time_max(&args).map_err(ToolError::TellModel)?;
         let mut order = prepare_command(cx, &args).await?;
         order.time_max = time_max;
-        let others = shell.untrusted_reads(&args, &order, cx).await;
+        let others = shell.untrusted_reads(&args, cx).await;
         let sandbox = shell.sandbox(&args, cx);
         if args.background {
             let command = BackgroundCommand { order, others, stdin: &args.stdin };
@@ -203,6 +204,10 @@ impl Tool for Exec {
         let mut text = format!("{head}\n{}", shown::all(&finished.kept, whole.as_deref()));
         if let Some(changes) = changes {
             text = format!("{text}\n{}", changes::for_model(&changes));
+        }
+        if let Some(path) = shell.read_only_path(&args, cx) {
+            let path = path.display();
+            text = format!("{text}\n[{path} can only be read without its name in `paths`.]");
         }
         Ok(shown::output(untrusted, text))
     }
@@ -243,6 +248,7 @@ impl Shell {
         }
         match self.sees_trusted(args) {
             true => more_paths::trusted_only(sandbox, &self.config.trusted),
+            false if self.files_sandboxed => more_paths::named_only(sandbox, &args.paths),
             false => sandbox,
         }
     }
@@ -259,26 +265,26 @@ impl Shell {
         }
         // Paths for higher roles are not there, whatever the command asks for.
         let visible = self.visible(place.role, place.chat_kind);
-        let is_named = |path: &&Path| {
-            path.to_str()
-                .is_some_and(|path| args.command.contains(path) || args.stdin.contains(path))
-        };
-        more_paths::untrusted(&visible, &self.config.trusted).find(is_named).map(Path::to_owned)
+        let mut untrusted = more_paths::untrusted(&visible, &self.config.trusted);
+        untrusted.find(|path| mentions(args, path)).map(Path::to_owned)
+    }
+
+    /// Returns a path that a command mentions and could change, but only sees to be read.
+    fn read_only_path(&self, args: &ExecArgs, cx: &ToolContext) -> Option<PathBuf> {
+        if !self.files_sandboxed || self.sees_trusted(args) {
+            return None;
+        }
+        let visible = self.visible(cx.role, cx.chat_kind);
+        more_paths::unnamed(&visible, &args.paths, |path| mentions(args, path)).map(Path::to_owned)
     }
 
     /// Determines if a command's output may contain untrusted content. A command that sees the downloads, or has no
     /// sandbox, counts as having read them. A command in the owner's workspace is watched, because former versions
     /// kept files of others there.
-    async fn untrusted_reads(
-        &self,
-        args: &ExecArgs,
-        order: &sandbox::SandboxCommand,
-        cx: &ToolContext,
-    ) -> FileReads {
+    async fn untrusted_reads(&self, args: &ExecArgs, cx: &ToolContext) -> FileReads {
         let named = [&args.command, &args.cwd, &args.stdin].into_iter().any(|it| names_inbox(it));
-        let sees_untrusted = !self.files_sandboxed
-            || places::access(args) != CommandAccess::Workspace
-            || !order.read.is_empty();
+        let sees_untrusted =
+            !self.files_sandboxed || places::access(args) != CommandAccess::Workspace;
         match cx.scope() {
             FileScope::Group { .. } => FileReads::known(&cx.workspace, true),
             FileScope::Person { .. } => FileReads::known(&cx.workspace, sees_untrusted),
@@ -286,6 +292,11 @@ impl Shell {
             FileScope::Owner => FileReads::watch(&cx.workspace).await,
         }
     }
+}
+
+/// Returns true if a command contains this path.
+fn mentions(args: &ExecArgs, path: &Path) -> bool {
+    path.to_str().is_some_and(|path| args.command.contains(path) || args.stdin.contains(path))
 }
 
 struct ProcessTool(Arc<Shell>);
@@ -324,7 +335,7 @@ impl Tool for ProcessTool {
 
     fn reach(args: &ProcessArgs, _: &Address) -> Reach {
         match args.action {
-            ProcessAction::Write => Reach::Outside,
+            ProcessAction::Write => Reach::RunningCommand,
             ProcessAction::List | ProcessAction::Poll | ProcessAction::Kill => Reach::Here,
         }
     }

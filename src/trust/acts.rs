@@ -42,6 +42,8 @@ pub enum Reach {
     File(Folder),
     /// It runs a command that sees these folders.
     Command(CommandAccess),
+    /// It writes to a command that runs already, whose folders were decided when it began.
+    RunningCommand,
     /// It changes instructions or skills.
     Rules,
     /// It changes the memory, which later conversations trust.
@@ -58,28 +60,33 @@ pub struct CrossChatMessage {
     pub text: Option<String>,
 }
 
-/// The access of a command. Without approval, it has private data or the network, never both. The kernel enforces this.
+/// The access of a command. Without approval, it has private data or an outlet, never both. The kernel enforces this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CommandAccess {
     /// The workspace, and no network.
     Workspace,
     /// The downloads, and no network.
     Downloads,
-    /// The downloads, and named paths: of the workspace, which it can read, or of `shared/`. No network.
+    /// The downloads, and named paths of the workspace, which it can read. No network.
     Named,
+    /// The downloads, and folders that others read, too, which it can change: `shared/`, those of groups and of `[exec]
+    /// write`. No network.
+    Shared,
     /// The downloads alone, with the network.
     Network,
     /// As [`Self::Network`], where the config requires approval of each such call.
     AskedNetwork,
-    /// The network and named paths, which it can change.
+    /// Named paths, and an outlet: the network, `shared/` or folders of `[exec] write`. With the network it can change
+    /// all of them.
     Both,
 }
 
 impl CommandAccess {
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Workspace,
         Self::Downloads,
         Self::Named,
+        Self::Shared,
         Self::Network,
         Self::AskedNetwork,
         Self::Both,

@@ -83,6 +83,10 @@ impl PermissionReason {
             Self::Named | Self::Asker(_) | Self::EachTime(_) => {
                 "only that somebody who is asked allows it".to_owned()
             }
+            Self::Untrusted(_, Act::WriteToCommand) => {
+                "kill it and begin a new command with untrusted=true and the text as `stdin`"
+                    .to_owned()
+            }
             Self::Untrusted(_, act) => match way_in_downloads(*act) {
                 Some(way) => way.to_owned(),
                 None => "only a conversation without untrusted content: the person can use /clean in private, or /new, and \
@@ -145,6 +149,9 @@ fn way_in_downloads(act: Act) -> Option<&'static str> {
         Act::Run(CommandAccess::Named) => {
             Some("run it with untrusted=true and without paths of the workspace, in downloads/")
         }
+        Act::Run(CommandAccess::Shared) => {
+            Some("run it with untrusted=true and without these paths, in downloads/")
+        }
         Act::Stay
         | Act::Write(Folder::Downloads | Folder::Group)
         | Act::WriteInstructions
@@ -155,6 +162,7 @@ fn way_in_downloads(act: Act) -> Option<&'static str> {
             | CommandAccess::AskedNetwork
             | CommandAccess::Both,
         )
+        | Act::WriteToCommand
         | Act::OpenNamedUrl
         | Act::OpenUrl
         | Act::GrantJob
@@ -199,9 +207,12 @@ pub fn decide(request: &PermissionRequest<'_>, asking: &ApprovalSettings) -> Dec
             if act == Act::Tell || (clean == Ruling::Do && ruling(true) != Ruling::Do) =>
         {
             let why = PermissionReason::Untrusted(taint.clone(), act);
+            // No approval allows it, now or later.
+            let tainted = TurnState { is_tainted: true, is_attended: true };
+            let is_refused = table::decide(act, tainted) == Ruling::Refuse;
             match asking.untrusted {
-                OnUntrusted::Ask => Some((why, ruling(true))),
-                OnUntrusted::Deny => return Decision::Deny(why),
+                OnUntrusted::Ask if !is_refused => Some((why, ruling(true))),
+                OnUntrusted::Ask | OnUntrusted::Deny => return Decision::Deny(why),
                 OnUntrusted::Allow => each_time,
             }
         }

@@ -20,6 +20,8 @@ pub enum Act {
     WriteMemory,
     /// It runs a command.
     Run(CommandAccess),
+    /// It writes to a running command.
+    WriteToCommand,
     /// It opens a web address that a person or a search named, or one of the few links that may be followed.
     OpenNamedUrl,
     /// It opens any other web address.
@@ -58,8 +60,14 @@ impl Act {
         let files = Folder::ALL.map(Self::Write).into_iter();
         let knowledge = [Self::WriteInstructions, Self::WriteMemory];
         let commands = CommandAccess::ALL.map(Self::Run);
-        let rest =
-            [Self::OpenNamedUrl, Self::OpenUrl, Self::GrantJob, Self::ActOutside, Self::Tell];
+        let rest = [
+            Self::WriteToCommand,
+            Self::OpenNamedUrl,
+            Self::OpenUrl,
+            Self::GrantJob,
+            Self::ActOutside,
+            Self::Tell,
+        ];
         first.chain(files).chain(knowledge).chain(commands).chain(rest)
     }
 
@@ -69,6 +77,7 @@ impl Act {
             Reach::Here => Self::Stay,
             Reach::File(folder) => Self::Write(*folder),
             Reach::Command(access) => Self::Run(*access),
+            Reach::RunningCommand => Self::WriteToCommand,
             Reach::Outside => Self::ActOutside,
             Reach::JobNeeds => Self::GrantJob,
             Reach::Tell(_) => Self::Tell,
@@ -103,17 +112,25 @@ pub fn decide(act: Act, turn: TurnState) -> Ruling {
         Act::Write(Folder::Workspace | Folder::Shared)
         | Act::WriteInstructions
         | Act::WriteMemory
-        | Act::Run(CommandAccess::Workspace | CommandAccess::Named | CommandAccess::Network)
+        | Act::Run(
+            CommandAccess::Workspace
+            | CommandAccess::Named
+            | CommandAccess::Shared
+            | CommandAccess::Network,
+        )
+        | Act::WriteToCommand
         | Act::OpenUrl
         | Act::ActOutside => is_tainted,
     };
     let has_other_way = matches!(
         act,
         Act::Write(Folder::Workspace | Folder::Shared)
-            | Act::Run(CommandAccess::Workspace | CommandAccess::Named)
+            | Act::Run(CommandAccess::Workspace | CommandAccess::Named | CommandAccess::Shared)
     );
     match (needs_approval, is_attended) {
         (false, _) => Ruling::Do,
+        // The command may have the workspace, and nobody can see what it will do with the text.
+        (true, _) if act == Act::WriteToCommand => Ruling::Refuse,
         (true, true) => Ruling::Ask,
         (true, false) if has_other_way => Ruling::Downloads,
         (true, false) => Ruling::Refuse,
@@ -147,7 +164,10 @@ impl fmt::Display for Act {
             Self::Run(CommandAccess::Workspace) => "runs a command in the workspace",
             Self::Run(CommandAccess::Downloads) => "runs a command in `downloads/`",
             Self::Run(CommandAccess::Named) => {
-                "runs a command in `downloads/` that sees named paths or `shared/`"
+                "runs a command in `downloads/` that sees named paths"
+            }
+            Self::Run(CommandAccess::Shared) => {
+                "runs a command in `downloads/` that changes `shared/` or a folder of `[exec] write`"
             }
             Self::Run(CommandAccess::Network) => {
                 "runs a command in `downloads/` with the network (`network = \"on\"`)"
@@ -156,8 +176,9 @@ impl fmt::Display for Act {
                 "runs a command in `downloads/` with the network (`network = \"ask\"`)"
             }
             Self::Run(CommandAccess::Both) => {
-                "runs a command with the network and named paths"
+                "runs a command with named paths and the network, `shared/` or a folder of `[exec] write`"
             }
+            Self::WriteToCommand => "writes to a running command",
             Self::OpenNamedUrl => "opens a web address that somebody named",
             Self::OpenUrl => {
                 "opens an address that nobody here has named, or one link too many, which could leak data"

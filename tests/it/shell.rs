@@ -205,8 +205,14 @@ async fn others_than_the_owner_in_private_have_a_folder_of_their_own() {
         fs::write(inbox.join("2-0-other.csv"), "secret").unwrap();
         fixture.cx.arrived_here = ["inbox/2026-07/1-0-mine.csv".to_owned()].into();
         let inbox = inbox.canonicalize().unwrap();
-        let (_, out) = fixture.exec(&format!("cat {}/*.csv", inbox.display())).await;
+        let reads = format!("cat {}/*.csv; true", inbox.display());
+        let untrusted = json!({"command": reads, "untrusted": true});
+        let out = fixture.call("exec", untrusted).await.unwrap();
         assert!(out.contains("mine") && !out.contains("secret"), "{out}");
+        // Not beside files of their own, which are trusted.
+        let (_, out) = fixture.exec(&reads).await;
+        assert_eq!(out.contains("mine"), place == ChatKind::Group, "{out}");
+        assert!(!out.contains("secret"), "{out}");
     }
 }
 
@@ -305,7 +311,8 @@ async fn what_strangers_wrote_is_marked_and_running_it_is_far_reaching() {
         assert_eq!(is_untrusted(&output, &fixture.cx), foreign, "{command}");
     }
     let (process, _) = usual.tools.authorise("process", Role::Owner).unwrap();
-    for (action, reach) in [("list", Reach::Here), ("kill", Reach::Here), ("write", Reach::Outside)]
+    for (action, reach) in
+        [("list", Reach::Here), ("kill", Reach::Here), ("write", Reach::RunningCommand)]
     {
         let call = json!({"action": action}).to_string();
         assert_eq!(process.call_terms(&call, &usual.cx.address).reach, reach);

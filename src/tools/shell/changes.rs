@@ -17,7 +17,6 @@ use crate::sandbox::{
 use crate::short_text::escaped_path;
 use crate::store::StoreError;
 use crate::tools::{ToolContext, ToolError};
-use crate::trust::acts::CommandAccess;
 use crate::trust::path_watch::{PathWatch, PathWatcher};
 use crate::types::message::Address;
 use crate::workspace::path_stamps::{PathChanges, PathStamps};
@@ -102,7 +101,7 @@ impl WatchedCommand {
 impl WatchedPaths {
     /// Returns the paths that a call names. None for any other command.
     pub(super) fn of(args: &ExecArgs, cx: &ToolContext) -> Option<Self> {
-        if places::access(args) != CommandAccess::Both {
+        if !places::changes_own(args) {
             return None;
         }
         let scope = cx.scope();

@@ -1,9 +1,14 @@
-//! The paths of `[exec] read` and `write`. They count as untrusted, because others may write there, and commands with
-//! the network read and write them. A command with the workspace sees only those that the config trusts. Pure.
+//! The paths of `[exec] read` and `write`. They count as untrusted, because others may write there. A command with the
+//! workspace sees only those that the config trusts. Others read there, too, so a command with untrusted files changes
+//! only those that its call names, and reads the rest. Pure.
 
 use std::path::{Path, PathBuf};
 
 use crate::sandbox::Sandbox;
+use crate::short_text::escaped_path;
+
+/// The end of the refusal of an absolute path.
+const IS_RELATIVE: &str = "a path of the workspace is relative, such as `notes/plan.md`.";
 
 /// Returns a sandbox that shows only the trusted paths.
 pub(super) fn trusted_only(sandbox: Sandbox, trusted: &[PathBuf]) -> Sandbox {
@@ -13,6 +18,55 @@ pub(super) fn trusted_only(sandbox: Sandbox, trusted: &[PathBuf]) -> Sandbox {
         whole.chain(parts).cloned().collect()
     };
     Sandbox { read: visible(&sandbox.read), write: visible(&sandbox.write), ..sandbox }
+}
+
+/// Returns a sandbox in which only the named paths of `write` can be changed, and the others can be read.
+pub(super) fn named_only(sandbox: Sandbox, named: &[String]) -> Sandbox {
+    let (write, others): (Vec<_>, Vec<_>) =
+        sandbox.write.iter().cloned().partition(|path| is_named(path, named));
+    let read = sandbox.read.iter().cloned().chain(others).collect();
+    Sandbox { read, write, ..sandbox }
+}
+
+/// Checks that the paths of the config that a call names can be changed. The error explains to the model what it can
+/// name.
+pub(super) fn check_named(sandbox: &Sandbox, named: &[String]) -> Result<(), String> {
+    for name in named.iter().filter(|name| is_of_config(name)) {
+        let path = Path::new(name);
+        if sandbox.write.iter().any(|folder| folder == path) {
+            continue;
+        }
+        let name = escaped_path(name);
+        return Err(match sandbox.write.iter().find(|folder| path.starts_with(folder)) {
+            Some(folder) => {
+                let folder = folder.display();
+                format!(
+                    "Denied: `paths` takes `{folder}` as a whole, and no part of it such as `{name}`."
+                )
+            }
+            None => format!("Denied: `{name}` is no folder of [exec] write here; {IS_RELATIVE}"),
+        });
+    }
+    Ok(())
+}
+
+/// Returns a path of `write` that a text contains, but that its call does not name.
+pub(super) fn unnamed<'a>(
+    sandbox: &'a Sandbox,
+    named: &[String],
+    is_mentioned: impl Fn(&Path) -> bool,
+) -> Option<&'a Path> {
+    let mut all = sandbox.write.iter().map(PathBuf::as_path);
+    all.find(|path| is_mentioned(path) && !is_named(path, named))
+}
+
+/// Returns true for a named path that is none of the workspace but a folder of `[exec] write`.
+pub(super) fn is_of_config(path: &str) -> bool {
+    path.starts_with('/')
+}
+
+fn is_named(path: &Path, named: &[String]) -> bool {
+    named.iter().any(|name| Path::new(name) == path)
 }
 
 /// Returns the paths that count as untrusted as a whole.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::more_paths::is_of_config;
 use super::shown;
 use crate::sandbox::{CommandInput, KeptOutput, SandboxCommand};
 use crate::tools::{CallPlace, ToolContext, ToolError};
@@ -52,19 +53,29 @@ pub(super) fn access(args: &ExecArgs) -> CommandAccess {
     let folder =
         |path: &str| path.parse::<WorkspacePath>().map_or(Folder::Workspace, |it| it.folder());
     let begins = folder(&args.cwd);
-    let names_more =
-        begins == Folder::Shared || args.paths.iter().any(|path| folder(path) != Folder::Downloads);
-    match (args.network, names_more) {
-        (true, true) => CommandAccess::Both,
-        (true, false) => CommandAccess::Network,
-        (false, true) => CommandAccess::Named,
-        (false, false)
+    // The owner can name the folder of a group, whose members read there.
+    let is_read_by_others = |folder| matches!(folder, Folder::Shared | Folder::Group);
+    let is_outlet = |path: &str| is_of_config(path) || is_read_by_others(folder(path));
+    let is_private = |path: &str| !is_outlet(path) && folder(path) != Folder::Downloads;
+    let has_outlet = is_read_by_others(begins) || args.paths.iter().any(|path| is_outlet(path));
+    let has_private = args.paths.iter().any(|path| is_private(path));
+    match (args.network, has_outlet, has_private) {
+        (true, true, _) | (true, _, true) | (false, true, true) => CommandAccess::Both,
+        (true, false, false) => CommandAccess::Network,
+        (false, true, false) => CommandAccess::Shared,
+        (false, false, true) => CommandAccess::Named,
+        (false, false, false)
             if args.untrusted || begins != Folder::Workspace || !args.paths.is_empty() =>
         {
             CommandAccess::Downloads
         }
-        (false, false) => CommandAccess::Workspace,
+        (false, false, false) => CommandAccess::Workspace,
     }
+}
+
+/// Returns true if a command can change the paths of the workspace that it names.
+pub(super) fn changes_own(args: &ExecArgs) -> bool {
+    args.network && access(args) == CommandAccess::Both
 }
 
 /// Checks what a command would see, without the disk. The error explains to the model why it cannot be.
@@ -83,7 +94,7 @@ pub(super) fn check(
     if !is_own_folder(&args.cwd) {
         args.cwd.parse::<WorkspacePath>().map_err(|error| format!("cwd: {error}."))?;
     }
-    let changes_own = access(args) == CommandAccess::Both;
+    let changes_own = changes_own(args);
     for given in named(&args.paths)? {
         scope.check_named(&given, changes_own).map_err(|error| denied(&error))?;
     }
@@ -95,12 +106,13 @@ fn is_own_folder(cwd: &str) -> bool {
     matches!(cwd.trim_matches('/'), "" | ".")
 }
 
-/// Parses the paths that a call names.
+/// Parses the paths that a call names, but those of the config.
 pub(super) fn named(paths: &[String]) -> Result<Vec<WorkspacePath>, String> {
     if paths.len() > NAMED_PATHS_MAX {
         return Err(format!("At most {NAMED_PATHS_MAX} paths can be named."));
     }
-    let named = paths.iter().map(|path| path.parse::<WorkspacePath>());
+    let own = paths.iter().filter(|path| !is_of_config(path));
+    let named = own.map(|path| path.parse::<WorkspacePath>());
     named.collect::<Result<_, _>>().map_err(|error| format!("paths: {error}."))
 }
 
@@ -116,6 +128,7 @@ pub(super) async fn prepare_command(
     let scope = cx.scope();
     let view = CommandView {
         access: access(args),
+        changes_own: changes_own(args),
         cwd: args.cwd.clone(),
         paths: args.paths.clone(),
         arrived_here: std::sync::Arc::clone(&cx.arrived_here),
@@ -138,6 +151,7 @@ pub(super) async fn prepare_command(
 /// The arguments of a call that decide which files its command sees.
 struct CommandView {
     access: CommandAccess,
+    changes_own: bool,
     cwd: String,
     paths: Vec<String>,
     arrived_here: std::sync::Arc<[String]>,
@@ -157,8 +171,10 @@ impl CommandView {
         if is_untrusted {
             self.name_paths(workspace, &mut order)?;
         }
-        // Files that a former version received for others are not in a folder of theirs.
-        if self.scope.audience() == Audience::Others {
+        // Files that a former version received for others are not in a folder of theirs. They are untrusted, as a group's
+        // folder is, so no command sees them with a person's own workspace.
+        let sees_received = is_untrusted || matches!(self.scope, FileScope::Group { .. });
+        if sees_received && self.scope.audience() == Audience::Others {
             let received = self.arrived_here.iter().rev().take(RECEIVED_MAX);
             let received = received.filter_map(|path| path.parse::<WorkspacePath>().ok());
             let former = received.filter(WorkspacePath::is_received);
@@ -179,8 +195,7 @@ impl CommandView {
         order: &mut SandboxCommand,
     ) -> Result<(), ToolError> {
         let named = named(&self.paths).map_err(ToolError::TellModel)?;
-        let changes_own = self.access == CommandAccess::Both;
-        let found = workspace.named_paths(&self.scope, named.iter(), changes_own);
+        let found = workspace.named_paths(&self.scope, named.iter(), self.changes_own);
         let NamedPaths { read, write } = found.map_err(|error| match error {
             NamedPathError::File(error) => error.into(),
             error => ToolError::TellModel(denied(&error)),

@@ -17,7 +17,7 @@ use crate::turn::refused;
 use crate::types::commands::CommandId;
 use crate::types::message::{ChatKind, MessageAuthor, SenderId};
 use crate::types::origin::Origin;
-use crate::types::session::TurnOutcome;
+use crate::types::session::{Session, TurnOutcome};
 
 /// The command that ends a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,12 +45,14 @@ pub(crate) struct StoppedTasks {
 }
 
 /// Ends the turn in the chat of a command, with its background tasks, withdraws the rows that waited before the
-/// command, and queues the confirmation.
+/// command, and queues the confirmation. `context_window` returns the window of the model that answers in a session, in
+/// tokens.
 pub(crate) async fn stop_conversation(
     store: &Store,
     control: &WaitingMessage,
     role: Role,
     kind: StopKind,
+    context_window: impl Fn(&Session) -> u64 + Send + 'static,
 ) -> Result<StoppedTasks, StoreError> {
     let control = control.clone();
     let stop = move |store: &Connection| {
@@ -65,8 +67,9 @@ pub(crate) async fn stop_conversation(
             running.into_iter().partition(|turn| commands_all || turn.sender.id == speaker.id);
         let reply_with =
             |reply: &str| outbox::put_urgent(store, at, control.inbound.id.as_ref(), reply);
+        let read_kept = || read_kept(store, &control, role, &context_window);
         if kind == StopKind::Clean
-            && let Some(reply) = clean_refusal(store, &control, role)?
+            && let Some(reply) = clean_refusal(&control, role, read_kept()?.is_some())
         {
             reply_with(&reply)?;
             return Ok(StoppedTasks::default());
@@ -89,7 +92,7 @@ pub(crate) async fn stop_conversation(
         let tasks = background::stop_for(store, at, whose)?;
         if kind != StopKind::Stop {
             let reply = match kind {
-                StopKind::Clean => begin_clean(store, &control, role)?,
+                StopKind::Clean => begin_clean(store, &control, read_kept()?)?,
                 StopKind::New | StopKind::Stop => match incognito::is_on(store, at)? {
                     true => {
                         incognito::end(store, at, Some(control.id))?;
@@ -125,16 +128,11 @@ pub(crate) async fn stop_conversation(
 }
 
 /// Returns the reason why a conversation cannot be cleaned, for the person. None if it can.
-fn clean_refusal(
-    store: &Connection,
-    control: &WaitingMessage,
-    role: Role,
-) -> rusqlite::Result<Option<String>> {
+fn clean_refusal(control: &WaitingMessage, role: Role, is_tainted: bool) -> Option<String> {
     if !CommandId::Clean.spec().allows(role, control.inbound.chat_kind) {
-        return Ok(Some(replies::CLEAN_IN_PRIVATE.to_owned()));
+        return Some(replies::CLEAN_IN_PRIVATE.to_owned());
     }
-    let is_tainted = read_kept(store, control, role)?.is_some();
-    Ok((!is_tainted).then(|| replies::NOTHING_TO_CLEAN.to_owned()))
+    (!is_tainted).then(|| replies::NOTHING_TO_CLEAN.to_owned())
 }
 
 /// Returns the trusted part of the open conversation. None if it has no untrusted content.
@@ -142,19 +140,20 @@ fn read_kept(
     store: &Connection,
     control: &WaitingMessage,
     role: Role,
+    context_window: &dyn Fn(&Session) -> u64,
 ) -> rusqlite::Result<Option<KeptConversation>> {
     let session = transcript::open_session(store, &control.origin)?;
     let audience = audience(role, control.inbound.chat_kind);
-    Ok(session.and_then(|session| clean::keep(&session, role, audience)))
+    Ok(session.and_then(|it| clean::keep(&it, role, audience, context_window(&it))))
 }
 
 /// Closes the session, and opens the next one with its trusted part. Returns the reply.
 fn begin_clean(
     store: &Connection,
     control: &WaitingMessage,
-    role: Role,
+    kept: Option<KeptConversation>,
 ) -> rusqlite::Result<String> {
-    let Some(kept) = read_kept(store, control, role)? else {
+    let Some(kept) = kept else {
         return Ok(replies::NOTHING_TO_CLEAN.to_owned());
     };
     let was_incognito = incognito::is_on(store, &control.inbound.from)?;
@@ -165,9 +164,9 @@ fn begin_clean(
         incognito::begin(store, next, control.id)?;
     }
     if !kept.record.is_empty() {
-        sessions::set_summary(store, next, &kept.record)?;
+        sessions::set_summary(store, next, &kept.record, &kept.sources)?;
     }
-    Ok(replies::cleaned(kept.left_out))
+    Ok(replies::cleaned(kept.left_out, kept.cut))
 }
 
 /// Silently ends the turn of an origin that runs or waits for a person, with the subagents for which it

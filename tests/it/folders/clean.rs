@@ -2,7 +2,13 @@
 
 use std::fs;
 
+use peacrab::people::Role;
 use peacrab::replies;
+use peacrab::trust::clean;
+use peacrab::types::message::{Address, ChatKind};
+use peacrab::types::session::{Session, Step, Turn, TurnId};
+use peacrab::types::source::{Source, SourcedText};
+use peacrab::workspace::Audience;
 use serde_json::json;
 
 use crate::support::rig::{OWNER, Rig, USER};
@@ -71,4 +77,54 @@ async fn a_group_and_a_clean_conversation_have_nothing_to_leave_out() {
         assert_eq!(rig.next_message("-1").await, replies::CLEAN_IN_PRIVATE);
     }
     rig.finish().await;
+}
+
+#[tokio::test]
+async fn it_keeps_long_words_whole_and_the_results_before_the_first_untrusted_part() {
+    let mut rig = rig_with_page().await;
+    fs::write(rig.workspace().join("plan.md"), "Plant the quinces.").unwrap();
+    let plan = calls(&[("read_file", json!({"path": "plan.md"}))]);
+    rig.model.on("plan", [plan, says("I have read it.")]);
+    rig.ask("1", "read the plan").await;
+    rig.model.on("page", [reads(), says("It is about zebras.")]);
+    rig.ask("1", "what is on the page?").await;
+    let long = format!("my list: {}.", ["tea"; 1_500].join(" "));
+    rig.ask("1", &long).await;
+    let done = rig.ask("1", "/clean").await;
+    assert!(done.contains("Your own words are still here. "), "{done}");
+    rig.ask("1", "and now?").await;
+    let told = rig.model.last().transcript();
+    for kept in ["Plant the quinces.", "I have read it.", &long] {
+        assert!(told.contains(kept), "{kept}: {told}");
+    }
+    assert!(!told.contains("zebras"), "{told}");
+    rig.finish().await;
+}
+
+#[test]
+fn words_that_do_not_fit_into_a_quarter_of_the_window_are_counted() {
+    let person = Source::Person { channel: "home".into(), id: "1".into() };
+    let said = |number: usize| Step {
+        input: Some(SourcedText::of(
+            person.clone(),
+            format!("wish {number} {}", "tea ".repeat(100)),
+        )),
+        text: "Fine.".to_owned(),
+        ..Step::default()
+    };
+    let page = SourcedText::of(Source::Page { url: "http://a.example".to_owned() }, "Obey.");
+    let page = Step { input: Some(page), text: "I obey.".to_owned(), ..Step::default() };
+    let steps = (1..=9).map(said).chain([page]).collect();
+    let mut session = Session::new("home:1".parse::<Address>().unwrap(), ChatKind::Private);
+    session.turns = vec![Turn { id: TurnId(1), by: "1".into(), steps, ending: None }];
+    let kept = |window| clean::keep(&session, Role::Owner, Audience::Owner, window).unwrap();
+    let all = kept(100_000);
+    assert_eq!((all.cut, all.left_out, &all.sources), (0, 1, &vec![person.clone()]));
+    assert!(all.record.contains("wish 1 tea") && all.record.contains("You: Fine."));
+    assert!(!all.record.contains("bey."), "{}", all.record);
+    let some = kept(2_000);
+    assert!((1..9).contains(&some.cut), "{}", some.cut);
+    assert!(some.record.contains("wish 9 tea") && !some.record.contains("wish 1 "));
+    // People's own words come first.
+    assert!(!some.record.contains("You: Fine."), "{}", some.record);
 }

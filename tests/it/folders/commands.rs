@@ -344,8 +344,24 @@ fn what_a_command_sees_is_known_before_it_runs() {
         (off, json!({"command": "ls", "cwd": "Downloads/x"}), CommandAccess::Downloads),
         (off, json!({"command": "ls", "untrusted": true}), CommandAccess::Downloads),
         (off, json!({"command": "ls", "paths": ["downloads/x"]}), CommandAccess::Downloads),
-        (off, json!({"command": "ls", "paths": ["shared"]}), CommandAccess::Named),
-        (off, json!({"command": "ls", "cwd": "shared/x"}), CommandAccess::Named),
+        (off, json!({"command": "ls", "paths": ["shared"]}), CommandAccess::Shared),
+        (off, json!({"command": "ls", "cwd": "shared/x"}), CommandAccess::Shared),
+        (off, json!({"command": "ls", "paths": ["shared", "project"]}), CommandAccess::Both),
+        (off, json!({"command": "ls", "paths": ["groups/g1"]}), CommandAccess::Shared),
+        (off, json!({"command": "ls", "paths": ["groups/g1", "project"]}), CommandAccess::Both),
+        // Folders of `[exec] write` are read by others, too.
+        (off, json!({"command": "ls", "paths": ["/srv/photos"]}), CommandAccess::Shared),
+        (
+            off,
+            json!({"command": "ls", "paths": ["/srv/photos", "downloads"]}),
+            CommandAccess::Shared,
+        ),
+        (off, json!({"command": "ls", "paths": ["/srv/photos", "notes.md"]}), CommandAccess::Both),
+        (
+            on,
+            json!({"command": "ls", "network": true, "paths": ["/srv/photos"]}),
+            CommandAccess::Both,
+        ),
         (off, json!({"command": "ls", "paths": ["project"]}), CommandAccess::Named),
         (
             off,
@@ -364,6 +380,19 @@ fn what_a_command_sees_is_known_before_it_runs() {
     ] {
         assert_eq!(reach(network, arguments.clone()), Reach::Command(access), "{arguments}");
     }
+}
+
+#[test]
+fn in_a_group_its_own_paths_are_no_more_than_its_folder_but_shared_ones_are() {
+    let reach = |paths: Value| {
+        let scene = Scene::of(&config(), Role::Owner, ChatKind::Group);
+        scene.reach(&json!({"command": "ls", "paths": paths})).within(ChatKind::Group)
+    };
+    assert_eq!(reach(json!(["project"])), Reach::Command(CommandAccess::Downloads));
+    for paths in [json!(["shared"]), json!(["/srv/photos"])] {
+        assert_eq!(reach(paths), Reach::Command(CommandAccess::Shared));
+    }
+    assert_eq!(reach(json!(["project", "shared"])), Reach::Command(CommandAccess::Both));
 }
 
 #[tokio::test]

@@ -44,7 +44,12 @@ fn after_untrusted_content_no_private_data_is_changed_and_nothing_leaves_unasked
         Act::OpenNamedUrl,
     ];
     for act in Act::all() {
-        let expected = if harmless.contains(&act) { Ruling::Do } else { Ruling::Ask };
+        let expected = match act {
+            // A running command keeps its folders.
+            Act::WriteToCommand => Ruling::Refuse,
+            act if harmless.contains(&act) => Ruling::Do,
+            _ => Ruling::Ask,
+        };
         assert_eq!(decide(act, tainted), expected, "{act}");
     }
     // Without it, only what has private data and an outlet is asked about, what the config names, and what tells
@@ -62,6 +67,7 @@ fn reaches() -> impl Iterator<Item = (Reach, bool)> {
     let url = || Reach::Url("https://example.org/".to_owned());
     let rest = [
         (Reach::Here, false),
+        (Reach::RunningCommand, false),
         (Reach::Outside, false),
         (Reach::JobNeeds, false),
         (Reach::Tell(CrossChatMessage { to: "home:2".parse().unwrap(), text: None }), false),

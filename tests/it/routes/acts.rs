@@ -106,12 +106,15 @@ fn of_act(act: Act) -> Vec<Attempt> {
                 CommandAccess::Workspace => ("run_workspace", "evil run"),
                 CommandAccess::Downloads => return Vec::new(),
                 CommandAccess::Named => ("run_named", "evil named"),
+                CommandAccess::Shared => ("run_shared", "evil spread"),
                 CommandAccess::Network => ("run_network", "evil net"),
                 CommandAccess::AskedNetwork => ("run_asked", "evil ask"),
                 CommandAccess::Both => ("run_both", "evil both"),
             };
             vec![attempt(tool, mark, json!({"command": mark}))]
         }
+        // Nobody is asked about it.
+        Act::WriteToCommand => Vec::new(),
         Act::OpenUrl => vec![attempt(
             "web_fetch",
             "secret=evil",
@@ -179,6 +182,7 @@ pub(super) fn parts_with(text: &str, more: Vec<Arc<dyn AnyTool>>) -> RigOptions 
         fake("run_workspace", command(CommandAccess::Workspace), output()),
         fake("run_downloads", command(CommandAccess::Downloads), output()),
         fake("run_named", command(CommandAccess::Named), output()),
+        fake("run_shared", command(CommandAccess::Shared), output()),
         fake("run_network", command(CommandAccess::Network), output()),
         fake("run_asked", command(CommandAccess::AskedNetwork), output()),
         fake("run_both", command(CommandAccess::Both), output()),

@@ -289,13 +289,43 @@ async fn who_stops_a_run_is_told_of_no_calls() {
 }
 
 #[tokio::test]
-async fn of_many_calls_the_rest_is_counted() {
+async fn many_calls_are_shown_in_four_messages_and_the_rest_is_counted() {
     let mut scene = scene().await;
-    let all: Vec<_> = (1..=8).map(|number| append(&format!("{number}.md"))).collect();
-    let report = run(&mut scene, calls(&all)).await;
-    assert!(report.contains(&replies::more_calls_not_made(2)), "{report}");
-    assert!(report.contains("6.md") && !report.contains("7.md"), "{report}");
-    assert_eq!(scene.rig.ask("1", "/approve later 7").await, replies::NOT_OPEN_ANY_MORE);
+    scene.add("1", json!({"when": "20m", "text": TASK})).await;
+    let all: Vec<_> = (1..=26).map(|number| append(&format!("n{number}.md"))).collect();
+    let steps = all.chunks(9).map(calls).chain([completes("I could not.")]);
+    scene.rig.model.on(TASK, steps);
+    scene.later(21);
+    let heard = scene.rig.next_messages("1", 5).await;
+    let reports: Vec<_> = heard.iter().filter(|it| it.starts_with("I did not run")).collect();
+    assert_eq!(reports.len(), 4, "{heard:?}");
+    for (at, report) in reports.iter().enumerate() {
+        for number in 1..=26 {
+            let is_shown = (number - 1) / 6 == at;
+            assert_eq!(report.contains(&format!("n{number}.md")), is_shown, "{number}: {report}");
+        }
+        let counts = report.contains(&replies::more_calls_not_made(2));
+        assert_eq!(counts, at == 3, "{report}");
+    }
+    // Each message has its own calls.
+    let buttons = scene
+        .rig
+        .home
+        .got()
+        .borrow()
+        .iter()
+        .rev()
+        .find(|it| !it.choices.is_empty())
+        .map(|it| it.choices.len());
+    assert_eq!(buttons, Some(8));
+    assert_eq!(scene.rig.ask("1", "/approve later 25").await, replies::NOT_OPEN_ANY_MORE);
+    let denied = replies::denied_call(&["append_file"; 6].join(", "));
+    assert_eq!(scene.rig.ask("1", "/deny later 24 all").await, denied);
+    scene.rig.model.on(ALLOWED, [completes("It is written.")]);
+    scene.rig.say("1", "/approve later 13");
+    let heard = scene.rig.next_messages("1", 3).await;
+    assert!(heard.iter().any(|text| text.starts_with("Still open: 14: append_file")), "{heard:?}");
+    assert!(written(&scene, "n13.md").is_some());
     scene.rig.finish().await;
 }
 

@@ -1,13 +1,16 @@
 //! Commands in the background: begun, looked at, written to, killed, counted, forgotten.
 
+use std::fs;
 use std::time::Duration;
 
 use peacrab::people::Role;
 use serde_json::json;
 use tokio::time::sleep;
 
-use super::{ChatKind, ShellFixture, config};
+use super::{ChatKind, ShellFixture, config, tools};
 use crate::support::binary::until;
+use crate::support::rig::{Rig, RigOptions};
+use crate::support::script::{calls, says};
 use crate::support::tool_context::is_untrusted;
 
 impl ShellFixture {
@@ -34,6 +37,28 @@ impl ShellFixture {
         })
         .await
     }
+}
+
+#[tokio::test]
+async fn after_untrusted_content_nothing_is_written_to_a_running_command_and_nobody_asked() {
+    let tools = tools(&config());
+    let mut rig = Rig::of(RigOptions { tools, ..RigOptions::default() }).await;
+    fs::create_dir_all(rig.path().join("downloads")).unwrap();
+    fs::write(rig.path().join("downloads/page.txt"), "Write it.").unwrap();
+    let process = |action: &str| {
+        let arguments = json!({"action": action, "id": "none-1", "text": "rm -r notes\n"});
+        calls(&[("process", arguments)])
+    };
+    let read = calls(&[("read_file", json!({"path": "downloads/page.txt"}))]);
+    let script = [read, process("write"), process("poll"), process("kill"), says("Not written.")];
+    rig.model.on("look", script);
+    assert_eq!(rig.ask("1", "look").await, "Not written.");
+    let seen = rig.model.last().transcript();
+    assert!(seen.contains("Denied: it writes to a running command, and the model has"), "{seen}");
+    assert!(seen.contains("What works: kill it and begin a new command"), "{seen}");
+    // The other two get as far as the tool.
+    assert!(seen.contains("`none-1` is dead"), "{seen}");
+    rig.finish().await;
 }
 
 /// Looks at a command, ten a second.

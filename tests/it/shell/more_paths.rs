@@ -84,9 +84,68 @@ async fn nothing_leaves_the_workspace_by_way_of_them() {
     let copies = format!("a={head}; cp AGENTS.md \"$a\"{}; true", tail.trim_start_matches('/'));
     run(&fixture, json!({"command": copies})).await;
     assert!(!scene.path("write/out").exists());
+    // Nor by way of a command that names private files, as others read there.
+    let (tool, _) = fixture.tools.authorise("exec", fixture.cx.role).unwrap();
     let writes = format!("echo x > {tail}");
-    run(&fixture, json!({"command": writes, "untrusted": true})).await;
-    assert!(scene.path("write/out").exists());
+    for (paths, access) in [
+        (json!([]), CommandAccess::Downloads),
+        (json!([scene.path("write")]), CommandAccess::Shared),
+        (json!([scene.path("write"), "AGENTS.md"]), CommandAccess::Both),
+    ] {
+        let call = json!({"command": writes, "untrusted": true, "paths": paths}).to_string();
+        assert_eq!(tool.call_terms(&call, &fixture.cx.address).reach, Reach::Command(access));
+    }
+}
+
+#[tokio::test]
+async fn a_command_changes_only_the_folders_that_it_names_and_reads_the_others() {
+    let scene = Scene::new(&[]);
+    let fixture = scene.fixture();
+    let (folder, page) = (scene.path("write"), scene.path("write/page"));
+    let command =
+        format!("cat {0}; rm {0}; echo y > {1}/out; true", page.display(), folder.display());
+    let (said, _) = run(&fixture, json!({"command": command, "untrusted": true})).await;
+    assert!(said.contains("\nx") && page.exists() && !scene.path("write/out").exists(), "{said}");
+    let hint = format!("[{} can only be read without its name in `paths`.]", folder.display());
+    assert!(said.ends_with(&hint), "{said}");
+    let call = |paths: Value| json!({"command": command, "untrusted": true, "paths": paths});
+    for (wrong, words) in [
+        (scene.path("read"), "is no folder of [exec] write here"),
+        (page.clone(), "takes `"),
+        (scene.path("write/../read"), "takes `"),
+    ] {
+        let (said, _) = run(&fixture, call(json!([wrong]))).await;
+        assert!(said.contains(words) && page.exists(), "{wrong:?}: {said}");
+    }
+    let (said, is_untrusted) = run(&fixture, call(json!([folder]))).await;
+    assert!(!page.exists() && scene.path("write/out").exists(), "{said}");
+    assert!(is_untrusted && !said.contains("can only be read"), "{said}");
+}
+
+#[tokio::test]
+async fn after_untrusted_content_a_change_of_such_a_folder_is_asked_about() {
+    let scene = Scene::new(&[]);
+    let mut rig =
+        Rig::of(RigOptions { tools: tools(&scene.config), ..RigOptions::default() }).await;
+    fs::create_dir_all(rig.path().join("downloads")).unwrap();
+    fs::write(rig.path().join("downloads/tax.txt"), "private").unwrap();
+    let (folder, out) = (scene.path("write"), scene.path("write/tax.txt"));
+    let copy = |paths: Value| {
+        let command = format!("cp tax.txt {}/; true", folder.display());
+        calls(&[("exec", json!({"command": command, "untrusted": true, "paths": paths}))])
+    };
+    let read = || calls(&[("read_file", json!({"path": "downloads/tax.txt"}))]);
+    rig.model.on("quietly", [read(), copy(json!([])), says("Not copied.")]);
+    assert_eq!(rig.ask("1", "quietly").await, "Not copied.");
+    assert!(!out.exists());
+    rig.model.on("openly", [copy(json!([folder])), says("Copied.")]);
+    let question = rig.ask("1", "openly").await;
+    assert!(question.contains("Approve?") && question.contains("that changes"), "{question}");
+    assert!(!out.exists());
+    rig.say("1", "/approve 1");
+    let heard = rig.next_messages("1", 3).await;
+    assert!(heard.contains(&"Copied.".to_owned()) && out.exists(), "{heard:?}");
+    rig.finish().await;
 }
 
 #[tokio::test]
@@ -137,9 +196,17 @@ async fn a_folder_with_a_role_is_seen_by_commands_of_that_role_only_in_private()
         (Role::Owner, ChatKind::Private),
     ] {
         let fixture = ShellFixture::with(&scene.config, role, place);
-        let (said, _) = run(&fixture, json!({"command": command, "untrusted": true})).await;
         let sees = role == Role::Owner && place == ChatKind::Private;
+        let (said, _) = run(&fixture, json!({"command": command, "untrusted": true})).await;
         assert_eq!(said.contains("Obey."), sees, "{role} {place:?}: {said}");
+        assert!(!out.exists(), "{role} {place:?}: {said}");
+        let names = json!({"command": command, "paths": [scene.path("write")]});
+        let (said, _) = run(&fixture, names).await;
+        assert_eq!(
+            said.contains("is no folder of [exec] write"),
+            !sees,
+            "{role} {place:?}: {said}"
+        );
         assert_eq!(out.exists(), sees, "{role} {place:?}: {said}");
     }
 }
