@@ -90,8 +90,7 @@ impl DeferredReport {
         for body in messages.into_iter().flat_map(ReportMessage::bodies) {
             outbox::put_body(store, &to, &body)?;
         }
-        deferred::mark_reported(store, &more, now)?;
-        more.iter().try_for_each(|id| deferred::settle(store, *id, false))
+        Ok(())
     }
 }
 

@@ -176,6 +176,7 @@ impl Tool for Exec {
         order.time_max = time_max;
         let others = shell.untrusted_reads(&args, cx).await;
         let sandbox = shell.sandbox(&args, cx);
+        let read_only = shell.read_only_path(&args, cx);
         if args.background {
             let command = BackgroundCommand { order, others, stdin: &args.stdin };
             return shell.sessions.begin(&sandbox, command, cx).await;
@@ -205,7 +206,7 @@ impl Tool for Exec {
         if let Some(changes) = changes {
             text = format!("{text}\n{}", changes::for_model(&changes));
         }
-        if let Some(path) = shell.read_only_path(&args, cx) {
+        if let Some(path) = read_only {
             let path = path.display();
             text = format!("{text}\n[{path} can only be read without its name in `paths`.]");
         }
