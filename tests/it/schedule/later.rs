@@ -134,6 +134,25 @@ async fn nothing_else_is_allowed_with_it() {
 }
 
 #[tokio::test]
+async fn it_is_asked_about_again_if_its_file_has_changed() {
+    let mut scene = scene().await;
+    run(&mut scene, calls(&[append("tide.md")])).await;
+    fs::write(scene.rig.workspace().join("tide.md"), "mine\n").unwrap();
+    scene.rig.model.on(ALLOWED, [completes("It is written.")]);
+    press(&scene, OWNER, "1", 0);
+    let heard = scene.rig.next_messages("1", 3).await;
+    let question = heard.iter().find(|text| text.contains("A file has changed since"));
+    let question = question.expect("a question");
+    assert!(question.contains("\n mine") && question.contains("\n+tide"), "{question}");
+    assert_eq!(written(&scene, "tide.md").as_deref(), Some("mine\n"));
+    scene.rig.say("1", "/approve 1");
+    let heard = scene.rig.next_messages("1", 3).await;
+    assert!(heard.iter().any(|text| text.ends_with("It is written.")), "{heard:?}");
+    assert_eq!(written(&scene, "tide.md").as_deref(), Some("mine\ntide\n"));
+    scene.rig.finish().await;
+}
+
+#[tokio::test]
 async fn a_crash_in_the_middle_does_not_do_it_twice() {
     let mut scene = scene().await;
     run(&mut scene, calls(&[append("tide.md")])).await;
