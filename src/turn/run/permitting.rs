@@ -21,9 +21,10 @@ use crate::turn::calls::ToolLookup;
 use crate::turn::error::TurnError;
 use crate::turn::run::active::ActiveTurn;
 use crate::turn::services::TurnServices;
-use crate::turn::{prompt, proposed};
+use crate::turn::{detour, prompt, proposed};
 use crate::types::message::{Address, ChatKind};
 use crate::types::session::{Call, CallId, CallOutcome, TurnId};
+use crate::workspace::WorkspacePath;
 
 /// A valid call with the properties that the permission needs.
 pub(crate) struct CheckedCall {
@@ -270,6 +271,26 @@ impl ActiveTurn<'_> {
         given.iter().find(|approval| approval.files == files).cloned()
     }
 
+    /// Returns an explanation for the model if people would be asked about a file by another name than its own. They
+    /// would not know what they allow, and the call would be refused after their yes.
+    async fn find_detour(
+        &self,
+        call: &Call,
+        checked: &CheckedCall,
+        decision: &Decision,
+        cx: &ToolContext,
+    ) -> Option<String> {
+        let would_ask =
+            matches!(decision, Decision::Ask(_) | Decision::Deny(PermissionReason::Unattended(..)));
+        if !would_ask || checked.terms.kind != ToolKind::Writes {
+            return None;
+        }
+        let files = proposed::find_files(self.turns, call, cx).await.files?;
+        let path = files.changed_path()?.parse::<WorkspacePath>().ok()?;
+        let reach = checked.reach.clone().within(cx.chat_kind);
+        detour::refuse_wider_reach(self.turns, cx, reach, &path).await
+    }
+
     /// Checks calls, and settles those that cannot begin. Returns the others.
     pub(super) async fn check(
         &mut self,
@@ -295,11 +316,14 @@ impl ActiveTurn<'_> {
                     checked.approval = self.covering_approval(&call, &given, &cx).await;
                     own_words = self.own_words(&checked, taint.as_ref(), cx.now);
                     let taint = taint.as_ref().filter(|_| own_words.is_none());
-                    let permitted = self.permit(&call, &checked, &cx, &reader, taint).await?;
-                    match permitted {
+                    let (decision, decider) =
+                        self.permit(&call, &checked, &cx, &reader, taint).await?;
+                    let detour = self.find_detour(&call, &checked, &decision, &cx).await;
+                    match (decision, detour) {
                         (Decision::Allow, _) => Ok((checked, None)),
-                        (Decision::Ask(why), decider) => Ok((checked, Some((why, decider)))),
-                        (Decision::Deny(why), decider) => Err(Refused::of(&why, decider)),
+                        (_, Some(words)) => Err(Refused { words, is_unattended: false, decider }),
+                        (Decision::Ask(why), None) => Ok((checked, Some((why, decider)))),
+                        (Decision::Deny(why), None) => Err(Refused::of(&why, decider)),
                     }
                 }
                 Err(words) => {
