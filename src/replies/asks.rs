@@ -230,6 +230,8 @@ pub struct CallNotMade<'a> {
     pub arguments: &'a str,
     /// The difference that it would make to a file, which is shown in the place of the arguments.
     pub change: Option<&'a str>,
+    /// The files that it would send.
+    pub files: &'a [SentFile],
 }
 
 /// Reports the calls that a task did not make because nobody could be asked; and, if they are too long for a message, all
@@ -238,7 +240,7 @@ pub fn calls_not_made(task: Option<&str>, calls: &[CallNotMade<'_>]) -> (String,
     let mut tools: Vec<_> = calls.iter().map(|call| as_is(call.tool)).collect();
     tools.dedup();
     let (mut shown, mut whole, mut is_cut) = (String::new(), String::new(), false);
-    for CallNotMade { tool, arguments, change } in calls {
+    for CallNotMade { tool, arguments, change, files } in calls {
         let (language, all) = match change {
             Some(change) => ("diff", call_change(change)),
             None => ("json", call_arguments(arguments)),
@@ -249,6 +251,10 @@ pub fn calls_not_made(task: Option<&str>, calls: &[CallNotMade<'_>]) -> (String,
         let name = if calls.len() > 1 { format!("{}:\n", as_is(tool)) } else { String::new() };
         let _ = writeln!(shown, "{name}{}{more}", fenced(language, &part));
         let _ = writeln!(whole, "{tool}\n{all}\n");
+        if let Some(files) = sent_files(files) {
+            let _ = writeln!(shown, "{}", as_is(&files));
+            let _ = writeln!(whole, "{files}\n");
+        }
     }
     let text = format!(
         "I did not run {} for {}, because it needs approval and nobody was there to ask:\n{}",

@@ -107,7 +107,8 @@ async fn the_report_shows_what_a_call_would_change() {
 #[test]
 fn a_long_change_is_cut_in_the_report_and_whole_in_its_file() {
     let change = format!("--- a.md\n+++ a.md\n{}+The end.", "+A line.\n".repeat(500));
-    let call = CallNotMade { tool: "write_file", arguments: "{}", change: Some(&change) };
+    let call =
+        CallNotMade { tool: "write_file", arguments: "{}", change: Some(&change), files: &[] };
     let (text, file) = replies::calls_not_made(None, &[call]);
     assert!(text.contains("```diff\n--- a.md") && text.contains("all of it"), "{text}");
     assert!(!text.contains("The end.") && text.len() < 2_000, "{text}");
