@@ -285,7 +285,7 @@ impl ActiveTurn<'_> {
         if !would_ask || checked.terms.kind != ToolKind::Writes {
             return None;
         }
-        let files = proposed::find_files(self.turns, call, cx).await.files?;
+        let files = Box::pin(proposed::find_files(self.turns, call, cx)).await.files?;
         let path = files.changed_path()?.parse::<WorkspacePath>().ok()?;
         let reach = checked.reach.clone().within(cx.chat_kind);
         detour::refuse_wider_reach(self.turns, cx, reach, &path).await
