@@ -3,6 +3,7 @@
 //! may run (`trust`), and the commit of its effects (`turn`).
 
 pub mod ask;
+mod any_tool;
 mod arguments;
 mod caller;
 pub mod delegate;
@@ -33,6 +34,7 @@ pub mod web;
 pub use crate::tasks::subagents::SubagentTask;
 pub use crate::trust::acts::{Reach, ToolKind, ToolTerms};
 pub use crate::types::untrusted;
+pub use any_tool::AnyTool;
 pub use place::CallPlace;
 pub use reader::ToolReader;
 pub use set::{McpServerEntry, McpTools, ToolSet, ToolUser};
@@ -54,11 +56,11 @@ use crate::conversation::proposals;
 use crate::memory::{audience, file_scope};
 use crate::people::persons::PersonAccount;
 use crate::people::{People, Role};
-use crate::provider::ToolSchema;
 use crate::store::StoreError;
 use crate::tasks::schedule as jobs;
 use crate::trust::instruction_watch::{InstructionEditor, InstructionWatcher};
 use crate::trust::path_watch::PathWatcher;
+use crate::types::call_files::SentFile;
 use crate::types::message::{Address, Body, ChannelName, ChatKind, Sender, SenderId};
 use crate::types::person::FolderOwner;
 use crate::types::persona::AllowedTools;
@@ -331,6 +333,15 @@ pub trait Tool: Send + Sync + 'static {
         Ok(())
     }
 
+    /// Returns the files that a call with these arguments would send, as they are now. Does not send them.
+    async fn files_to_send(
+        &self,
+        _args: Self::Args,
+        _cx: &ToolContext,
+    ) -> Result<Vec<SentFile>, ToolError> {
+        Ok(Vec::new())
+    }
+
     /// Makes a call whose arguments have passed the check.
     async fn call(&self, args: Self::Args, cx: &ToolContext) -> Result<ToolOutput, ToolError>;
 }
@@ -348,85 +359,6 @@ impl CallTerms {
     pub fn of(reach: Reach) -> Self {
         Self { reach, stands_for: None, kept_text: None, kept_time: None }
     }
-}
-
-/// A tool with its type erased.
-#[async_trait]
-pub trait AnyTool: Send + Sync + 'static {
-    fn terms(&self) -> ToolTerms;
-    /// Returns the schema. The name in it is `[a-z0-9_]`, at most 64 characters.
-    fn schema(&self) -> ToolSchema;
-
-    /// Checks the arguments. Returns an explanation for the model if a call with them cannot begin.
-    fn check(&self, _arguments: &str, _place: &CallPlace<'_>) -> Result<(), String> {
-        Ok(())
-    }
-
-    /// Returns the terms of a call with these arguments from an address.
-    fn call_terms(&self, _arguments: &str, _here: &Address) -> CallTerms {
-        CallTerms::of(self.terms().kind.reach())
-    }
-
-    async fn call_json(&self, arguments: &str, cx: &ToolContext) -> Result<ToolOutput, ToolError>;
-}
-
-#[async_trait]
-impl<T: Tool> AnyTool for T {
-    fn terms(&self) -> ToolTerms {
-        let ToolSpec { role, kind, retries, .. } = T::SPEC;
-        ToolTerms { role, kind, retries }
-    }
-
-    fn schema(&self) -> ToolSchema {
-        let mut parameters = schemars::schema_for!(T::Args).to_value();
-        if let Some(object) = parameters.as_object_mut() {
-            object.remove("$schema");
-            object.remove("title");
-        }
-        short_schema::shorten(&mut parameters);
-        // Some endpoints require the properties of a tool without any.
-        if !parameters["properties"].is_object() {
-            parameters["properties"] = Value::Object(serde_json::Map::new());
-        }
-        // Some endpoints do not know Rust's integer formats.
-        for (_, property) in parameters["properties"].as_object_mut().into_iter().flatten() {
-            property.as_object_mut().map(|property| property.remove("format"));
-        }
-        ToolSchema {
-            name: T::SPEC.name.to_owned(),
-            description: T::SPEC.description.to_owned(),
-            parameters,
-        }
-    }
-
-    fn check(&self, arguments: &str, place: &CallPlace<'_>) -> Result<(), String> {
-        self.check_args(&parse::<T>(arguments)?, place)
-    }
-
-    fn call_terms(&self, arguments: &str, here: &Address) -> CallTerms {
-        let Ok(args) = parse::<T>(arguments) else { return CallTerms::of(T::SPEC.kind.reach()) };
-        CallTerms {
-            reach: T::reach(&args, here),
-            stands_for: T::stands_for(&args),
-            kept_text: T::kept_text(&args).map(str::to_owned),
-            kept_time: T::kept_time(&args).map(str::to_owned),
-        }
-    }
-
-    async fn call_json(&self, arguments: &str, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
-        let args = parse::<T>(arguments).map_err(ToolError::TellModel)?;
-        self.check_args(&args, &cx.place()).map_err(ToolError::TellModel)?;
-        self.call(args, cx).await
-    }
-}
-
-fn parse<T: Tool>(arguments: &str) -> Result<T::Args, String> {
-    let arguments = if arguments.trim().is_empty() { "{}" } else { arguments };
-    without_nulls(arguments).map_err(|error| {
-        let schema = schemars::schema_for!(T::Args).to_value();
-        let fault = arguments::fault(arguments, &schema, &error);
-        format!("The arguments of {} are wrong: {fault}.", T::SPEC.name)
-    })
 }
 
 /// Parses arguments. Models write omitted ones as `null`.

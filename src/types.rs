@@ -14,6 +14,7 @@ pub mod source;
 pub mod frozen;
 pub mod summary;
 pub mod session;
+pub mod call_files;
 pub mod persona;
 pub mod token_estimate;
 pub mod event;

@@ -10,6 +10,7 @@ mod files;
 pub mod instructions;
 pub mod job_state;
 pub mod named_paths;
+pub mod private_links;
 pub mod merge;
 pub mod opened;
 pub mod persons;

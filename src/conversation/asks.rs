@@ -4,6 +4,7 @@
 
 mod settings;
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -15,6 +16,7 @@ use crate::bus::journal::{self, RowId, read_address_at, read_origin};
 use crate::bus::outbox;
 use crate::people::persons::PersonAccount;
 use crate::store::{Json, LenientJson, Time, integer_columns, slice, text_columns};
+use crate::types::call_files::CallFiles;
 use crate::types::message::{Address, Body, ChannelName, ChatKind, DeliveryId, Sender, SenderId};
 use crate::types::origin::Origin;
 use crate::types::role::Role;
@@ -56,6 +58,8 @@ pub struct NewAsk {
     pub offers_always: bool,
     /// The parts of its call that an approval shows. None for a question.
     pub shown: Option<ShownCall>,
+    /// The files of its call, which an approval covers.
+    pub files: Option<CallFiles>,
 }
 
 /// The parts of a call that its approval shows next to the arguments. They are stored while it is open.
@@ -135,13 +139,13 @@ fn set_delivery(store: &Connection, id: AskId, delivery: DeliveryId) -> rusqlite
 }
 
 fn insert(store: &Connection, new: &NewAsk) -> rusqlite::Result<AskId> {
-    let NewAsk { turn, call, kind, at, who, time, offers_always, shown } = new;
+    let NewAsk { turn, call, kind, at, who, time, offers_always, shown, files } = new;
     let expires = Utc::now() + *time;
     store
         .prepare_cached(
             "INSERT INTO asks (turn, call, kind, delivery, channel, chat, thread, who, after, expires,
-                 offers_always, shown, state)
-             VALUES (?, ?, ?, 0, ?, ?, ?, ?, ?, ?, ?, ?, 'open')",
+                 offers_always, shown, files, state)
+             VALUES (?, ?, ?, 0, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'open')",
         )?
         .execute(params![
             turn,
@@ -154,7 +158,8 @@ fn insert(store: &Connection, new: &NewAsk) -> rusqlite::Result<AskId> {
             journal::last_row(store)?,
             Time(expires),
             offers_always,
-            shown.as_ref().map(Json)
+            shown.as_ref().map(Json),
+            files.as_ref().map(Json)
         ])?;
     Ok(AskId(store.last_insert_rowid()))
 }
@@ -269,13 +274,27 @@ pub fn cancel(store: &Connection, turn: TurnId, text: &str) -> rusqlite::Result<
     open.iter().try_for_each(|ask| end(store, ask, AskOutcome::Cancelled, text).map(drop))
 }
 
-/// Returns true if a call was approved.
-pub fn is_approved(store: &Connection, call: CallId) -> rusqlite::Result<bool> {
-    store
-        .prepare_cached(
-            "SELECT 1 FROM asks WHERE call = ? AND kind = 'approval' AND state = 'settled'",
-        )?
-        .exists([call])
+/// An approval that somebody has given to a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallApproval {
+    /// The files of the call as people were shown them. It covers no others.
+    pub files: Option<CallFiles>,
+}
+
+/// Returns the approvals of a turn's calls. A call that was asked about again has the last one.
+pub fn given_approvals(
+    store: &Connection,
+    turn: TurnId,
+) -> rusqlite::Result<HashMap<CallId, CallApproval>> {
+    let mut rows = store.prepare_cached(
+        "SELECT call, files FROM asks WHERE turn = ? AND kind = 'approval' AND state = 'settled'
+         ORDER BY id",
+    )?;
+    let read = |row: &Row<'_>| {
+        let files = row.get::<_, LenientJson<CallFiles>>(1)?.0;
+        Ok((row.get(0)?, CallApproval { files }))
+    };
+    rows.query_map([turn], read)?.collect()
 }
 
 /// A permanent approval of a tool for one person.
@@ -345,11 +364,13 @@ pub struct AskedCall {
     pub offers_always: bool,
     /// None if a former version asked the question, or if it cannot be read.
     pub shown: Option<ShownCall>,
+    /// The files of the call as they were when people were asked.
+    pub files: Option<CallFiles>,
 }
 
 const ASKED_CALLS: &str =
     "SELECT s.channel, s.chat, s.thread, t.sender, s.chat_kind, a.id, c.tool, c.arguments,
-        a.offers_always, a.channel, a.who, a.shown
+        a.offers_always, a.channel, a.who, a.shown, a.files
     FROM asks a JOIN calls c ON c.id = a.call JOIN turns t ON t.id = a.turn
     JOIN sessions s ON s.id = t.session
     WHERE a.state = 'open' AND a.kind = 'approval'";
@@ -393,6 +414,7 @@ fn read_call(row: &Row<'_>) -> rusqlite::Result<AskedCall> {
         made_for,
         offers_always: row.get(8)?,
         shown: row.get::<_, Option<LenientJson<_>>>(11)?.and_then(|shown| shown.0),
+        files: row.get::<_, LenientJson<_>>(12)?.0,
     })
 }
 

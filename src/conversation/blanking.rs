@@ -53,7 +53,9 @@ pub static CONVERSATION_TEXTS: [TextColumns; 4] = [
         select: "SELECT id, 0, arguments FROM deferred_calls WHERE (id, 0) > (?1, ?2) AND channel = ?3
                  AND chat = ?4 ORDER BY id LIMIT ?5",
         // A blanked call would no longer be the one that was shown.
-        update: "UPDATE deferred_calls SET arguments = ?3, state = 'denied' WHERE id = ?1 AND ?2 = 0",
+        update: "UPDATE deferred_calls SET arguments = ?3, state = 'denied',
+                 untold = CASE WHEN json_valid(untold) THEN json_remove(untold, '$.change') ELSE untold END
+                 WHERE id = ?1 AND ?2 = 0",
         columns: &[TextForm::Arguments],
         renew: None,
     },

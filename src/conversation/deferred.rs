@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::bus::journal::{address_params, read_address};
 use crate::people::persons::PersonAccount;
-use crate::store::{Json, Time, integer_columns, slice, text_columns};
+use crate::store::{Json, LenientJson, Time, integer_columns, slice, text_columns};
+use crate::types::call_files::CallFiles;
 use crate::types::message::{Address, ChannelName, ChatKind, Sender};
 use crate::types::session::{CallId, TurnId};
 use crate::types::words::words;
@@ -30,6 +31,9 @@ pub struct ApprovedCall {
     pub tool: String,
     /// JSON.
     pub arguments: String,
+    /// Its files as they were then. The approval covers no others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub files: Option<CallFiles>,
 }
 
 /// The person who may have a call made.
@@ -112,8 +116,8 @@ pub fn keep(
     store
         .prepare_cached(
             "INSERT INTO deferred_calls (call, tool, arguments, sender, known_on, chat_kind, channel,
-                 chat, thread, tainted, expires, state, untold, turn, decider)
-             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                 chat, thread, tainted, expires, state, untold, turn, decider, files)
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         )?
         .execute(params![
             call,
@@ -130,7 +134,8 @@ pub fn keep(
             state,
             Json(terms),
             turn,
-            decider
+            decider,
+            approved.files.as_ref().map(Json)
         ])?;
     Ok(())
 }
@@ -159,7 +164,7 @@ pub fn unreported(store: &Connection, turn: TurnId) -> rusqlite::Result<Unreport
 
 fn read_unreported(row: &Row<'_>) -> rusqlite::Result<UnreportedCall> {
     let (id, call) = read_deferred(row)?;
-    Ok(UnreportedCall { id, call, terms: row.get::<_, Json<_>>(12)?.0 })
+    Ok(UnreportedCall { id, call, terms: row.get::<_, Json<_>>(13)?.0 })
 }
 
 /// Notes that one message shows these calls to people. They are valid from now on.
@@ -229,7 +234,9 @@ pub fn drop_all_of(store: &Connection, account: &PersonAccount) -> rusqlite::Res
 }
 
 /// The columns that `read_deferred` reads.
-const COLUMNS: &str = "channel, chat, thread, id, call, tool, arguments, sender, known_on, chat_kind, tainted, decider";
+const COLUMNS: &str =
+    "channel, chat, thread, id, call, tool, arguments, sender, known_on, chat_kind, tainted,
+    decider, files";
 
 /// The condition of those that can be made now.
 const OPEN: &str = "state = 'open' AND untold IS NULL AND expires > ?1";
@@ -304,7 +311,11 @@ fn read_deferred(row: &Row<'_>) -> rusqlite::Result<(DeferredId, DeferredCall)> 
     let deferred = DeferredCall {
         to: read_address(row)?,
         call: row.get(4)?,
-        approved: ApprovedCall { tool: row.get(5)?, arguments: row.get(6)? },
+        approved: ApprovedCall {
+            tool: row.get(5)?,
+            arguments: row.get(6)?,
+            files: row.get::<_, LenientJson<_>>(12)?.0,
+        },
         sender: row.get::<_, Json<_>>(7)?.0,
         known_on: row.get(8)?,
         chat_kind: row.get::<_, Json<_>>(9)?.0,

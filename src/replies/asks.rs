@@ -5,6 +5,7 @@ use std::fmt::{Display, Write as _};
 use super::visible::{visible, visible_diff};
 use super::{NO_NAME, as_is, counted, fenced, shown_name};
 use crate::short_text::{clean_name, shortened};
+use crate::types::call_files::SentFile;
 
 // What stands on the buttons.
 pub const ONCE: &str = "Once";
@@ -68,6 +69,10 @@ pub struct ApprovalPrompt {
     pub arguments: String,
     /// The difference that it makes to a file, which is shown in the place of the arguments.
     pub change: Option<String>,
+    /// The files that it sends, as they are now.
+    pub files: Vec<SentFile>,
+    /// It was allowed with other files, which have changed since.
+    pub is_asked_again: bool,
     /// Why it must be, as the rest of a sentence.
     pub why: String,
     /// The reader of a message that tells what was said in private.
@@ -96,8 +101,15 @@ impl ApprovalPrompt {
         }
     }
 
-    /// The call as it stands in a question. What is too long for that is in the file.
+    /// The call with its files, as it stands in a question.
     fn shown(&self) -> String {
+        let again = if self.is_asked_again { CHANGED_SINCE_ASKED } else { "" };
+        let files = sent_files(&self.files).map(|files| format!("\n{}", as_is(files)));
+        format!("{again}{}{}", self.shown_call(), files.unwrap_or_default())
+    }
+
+    /// The call as it stands in a question. What is too long for that is in the file.
+    fn shown_call(&self) -> String {
         let language = if self.change.is_some() { "diff" } else { "json" };
         let Some((name, whole)) = self.file() else { return fenced(language, &self.whole()) };
         let signs: Vec<char> = whole.chars().collect();
@@ -116,6 +128,17 @@ impl ApprovalPrompt {
         is_long.then(|| (format!("call-{}.txt", self.id), whole))
     }
 }
+
+/// Lists the files that a call sends, with their sizes. None if it sends none.
+pub fn sent_files(files: &[SentFile]) -> Option<String> {
+    let listed = files.iter().map(|file| format!("{} ({} bytes)", visible(&file.path), file.size));
+    let listed: Vec<_> = listed.collect();
+    (!listed.is_empty()).then(|| format!("Files, exactly as they are now: {}", listed.join(", ")))
+}
+
+/// Stands before a call that is asked about again.
+const CHANGED_SINCE_ASKED: &str =
+    "A file has changed since you were asked, so I ask again. This is what the call does now.\n";
 
 /// Asks whether a call may be made.
 pub fn ask_approval(call: &ApprovalPrompt, minutes: u64) -> String {
@@ -207,6 +230,8 @@ pub struct CallNotMade<'a> {
     pub arguments: &'a str,
     /// The difference that it would make to a file, which is shown in the place of the arguments.
     pub change: Option<&'a str>,
+    /// The files that it would send.
+    pub files: &'a [SentFile],
 }
 
 /// Reports the calls that a task did not make because nobody could be asked; and, if they are too long for a message, all
@@ -215,7 +240,7 @@ pub fn calls_not_made(task: Option<&str>, calls: &[CallNotMade<'_>]) -> (String,
     let mut tools: Vec<_> = calls.iter().map(|call| as_is(call.tool)).collect();
     tools.dedup();
     let (mut shown, mut whole, mut is_cut) = (String::new(), String::new(), false);
-    for CallNotMade { tool, arguments, change } in calls {
+    for CallNotMade { tool, arguments, change, files } in calls {
         let (language, all) = match change {
             Some(change) => ("diff", call_change(change)),
             None => ("json", call_arguments(arguments)),
@@ -226,6 +251,10 @@ pub fn calls_not_made(task: Option<&str>, calls: &[CallNotMade<'_>]) -> (String,
         let name = if calls.len() > 1 { format!("{}:\n", as_is(tool)) } else { String::new() };
         let _ = writeln!(shown, "{name}{}{more}", fenced(language, &part));
         let _ = writeln!(whole, "{tool}\n{all}\n");
+        if let Some(files) = sent_files(files) {
+            let _ = writeln!(shown, "{}", as_is(&files));
+            let _ = writeln!(whole, "{files}\n");
+        }
     }
     let text = format!(
         "I did not run {} for {}, because it needs approval and nobody was there to ask:\n{}",

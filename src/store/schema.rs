@@ -65,6 +65,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("schema-36.sql"),
     include_str!("schema-37.sql"),
     include_str!("schema-38.sql"),
+    include_str!("schema-39.sql"),
 ];
 
 /// Returns the version of an up-to-date database.

@@ -8,9 +8,11 @@ use rusqlite::Connection;
 
 use crate::bus::outbox;
 use crate::conversation::deferred::{
-    self, DeferredCall, DeferredId, LaterDecider, ReportTerms, UnreportedCall, UnreportedCalls,
+    self, ApprovedCall, DeferredCall, DeferredId, LaterDecider, ReportTerms, UnreportedCall,
+    UnreportedCalls,
 };
 use crate::replies::{self, CallNotMade};
+use crate::types::call_files::CallFiles;
 use crate::types::commands::CommandId;
 use crate::types::message::{
     Address, AllowedPressers, Attachment, Body, Choice, Content, MediaKind, Question,
@@ -117,8 +119,9 @@ fn shown_calls(untold: &[UnreportedCall]) -> Vec<CallNotMade<'_>> {
             }
             _ => None,
         };
-        let approved = &call.approved;
-        calls.push(CallNotMade { tool: &approved.tool, arguments: &approved.arguments, change });
+        let ApprovedCall { tool, arguments, files } = &call.approved;
+        let files = files.as_ref().map(CallFiles::sent).unwrap_or_default();
+        calls.push(CallNotMade { tool, arguments, change, files });
     }
     calls
 }

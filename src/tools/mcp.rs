@@ -30,6 +30,7 @@ use crate::people::Role;
 use crate::sandbox::{Sandbox, SandboxLevel};
 use crate::secret::Secret;
 pub use crate::secret::VariableValue;
+use crate::trust::mcp_pins::IDENTITY_MARK;
 use crate::types::words::words;
 use crate::workspace::Hash;
 
@@ -98,8 +99,9 @@ pub enum WorkspaceAccess {
 words!(WorkspaceAccess { Off = "off", Read = "read", Write = "write" });
 
 impl Config {
-    /// Returns a hash that changes if the owner configures another server in its place.
-    pub fn identity(&self) -> Hash {
+    /// Returns a text that changes if the owner configures another server in its place. The list of allowed tools is no
+    /// part of it: another list does not make texts acceptable that the owner has not seen.
+    pub fn identity(&self) -> String {
         let server = match &self.via {
             Via::Http { url, .. } => url.clone(),
             Via::Program(program) => {
@@ -107,7 +109,7 @@ impl Config {
                 format!("{command:?} {args:?} {cwd:?}")
             }
         };
-        Hash::of(format!("{server} {:?}", self.allow).as_bytes())
+        format!("{IDENTITY_MARK}{}", Hash::of(server.as_bytes()))
     }
 
     /// Returns the values that must not be logged.

@@ -13,11 +13,12 @@ use super::{
 use crate::channels::chunking::kind_of;
 use crate::people::Role;
 use crate::trust::acts::CrossChatMessage;
+use crate::types::call_files::SentFile;
 use crate::types::message::{
     Address, AllowedPressers, Attachment, Body, ChatKind, Choice, Content, Question,
 };
 use crate::types::session::{Call, CallOutcome};
-use crate::workspace::{Workspace, WorkspacePath};
+use crate::workspace::{FileError, OpenedFile, Workspace, WorkspacePath};
 
 const NAME: &str = "message";
 
@@ -83,6 +84,16 @@ impl Tool for SendMessage {
             );
         }
         Ok(())
+    }
+
+    async fn files_to_send(
+        &self,
+        args: Args,
+        cx: &ToolContext,
+    ) -> Result<Vec<SentFile>, ToolError> {
+        let reader = cx.reader();
+        let read = move |workspace: &Workspace| sent_files(workspace, &args.files, &reader);
+        cx.workspace.run_blocking(read).await
     }
 
     async fn call(&self, args: Args, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
@@ -175,13 +186,8 @@ pub(crate) fn copies_of(
     month: &str,
 ) -> Result<Vec<Attachment>, ToolError> {
     let attach = |path: WorkspacePath| {
-        let file = reader.open(workspace, &path)?;
+        let file = open_to_send(workspace, &path, reader)?;
         let path = file.path().clone();
-        if file.size() > FILE_BYTES_MAX {
-            let most = FILE_BYTES_MAX / 1_000_000;
-            let message = format!("{path} is too big to be sent: at most {most} MB.");
-            return Err(ToolError::TellModel(message));
-        }
         let (content, _) = file.into_file();
         let copy = workspace.copy_in(content.take(FILE_BYTES_MAX), &path, month)?;
         Ok(Attachment {
@@ -193,6 +199,40 @@ pub(crate) fn copies_of(
         })
     };
     files.into_iter().map(attach).collect()
+}
+
+/// Opens a file that is to be sent.
+fn open_to_send(
+    workspace: &Workspace,
+    path: &WorkspacePath,
+    reader: &ToolReader,
+) -> Result<OpenedFile, ToolError> {
+    let file = reader.open(workspace, path)?;
+    if file.size() > FILE_BYTES_MAX {
+        let most = FILE_BYTES_MAX / 1_000_000;
+        let message = format!("{} is too big to be sent: at most {most} MB.", file.path());
+        return Err(ToolError::TellModel(message));
+    }
+    Ok(file)
+}
+
+/// Returns the files as people are shown them before they are sent.
+fn sent_files(
+    workspace: &Workspace,
+    files: &[WorkspacePath],
+    reader: &ToolReader,
+) -> Result<Vec<SentFile>, ToolError> {
+    let sent = |path| {
+        let file = open_to_send(workspace, path, reader)?;
+        sent_file(file.path().to_string(), file).map_err(ToolError::from)
+    };
+    files.iter().map(sent).collect()
+}
+
+/// Returns a file as people are shown it before it is sent.
+pub(crate) fn sent_file(path: String, file: OpenedFile) -> Result<SentFile, FileError> {
+    let size = file.size();
+    Ok(SentFile { path, size, hash: file.hash()?.to_string() })
 }
 
 /// Returns the bodies to send. The text is the first file's caption, or below all files with its buttons.

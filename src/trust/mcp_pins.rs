@@ -23,6 +23,10 @@ const ASKED_EVERY: Duration = Duration::days(1);
 /// Maximum length of the changes in a question, in characters. Longer ones are attached as a file.
 const SHOWN_CHARS_MAX: usize = 1_500;
 
+/// The beginning of the identity of a configured server. Former versions stored identities without it, which also
+/// depended on the allowed tools.
+pub const IDENTITY_MARK: &str = "server:";
+
 /// The texts of a tool.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PinnedTool {
@@ -72,6 +76,12 @@ impl Pin {
         self.accepted.iter().filter(is_offered).cloned().collect()
     }
 
+    /// Returns true if the texts were accepted for this server. An identity of a former version counts as the same
+    /// server, so that an update accepts nothing unseen.
+    fn is_of(&self, configured: &str) -> bool {
+        self.configured == configured || !self.configured.starts_with(IDENTITY_MARK)
+    }
+
     fn has_accepted(&self, offered: &[PinnedTool]) -> bool {
         offered.iter().all(|offer| self.accepted.contains(offer))
     }
@@ -93,7 +103,7 @@ impl Pin {
 }
 
 /// Returns the texts of a server's tools for prompts, and asks the owner about changed ones. `configured` is the
-/// server's config: if it changes, the present texts are accepted.
+/// server's identity: if it changes, the present texts are accepted.
 pub async fn accepted_tools(
     bus: &Bus,
     server: &str,
@@ -123,7 +133,7 @@ fn settle(
     offered: &[PinnedTool],
     now: DateTime<Utc>,
 ) -> rusqlite::Result<Vec<PinnedTool>> {
-    let pin = read(store, server)?.filter(|pin| pin.configured == configured);
+    let pin = read(store, server)?.filter(|pin| pin.is_of(configured));
     let Some(pin) = pin else {
         store
             .prepare_cached(
@@ -132,6 +142,11 @@ fn settle(
             .execute(params![server, configured, Json(offered)])?;
         return Ok(offered.to_vec());
     };
+    if pin.configured != configured {
+        store
+            .prepare_cached("UPDATE mcp_pins SET configured = ?2 WHERE server = ?1")?
+            .execute(params![server, configured])?;
+    }
     if pin.has_accepted(offered) {
         // The server offers the accepted texts again.
         set_offered(store, server, None, false, pin.asked)?;

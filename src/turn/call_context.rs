@@ -1,5 +1,6 @@
 //! The context of a call: its turn, its person and its place.
 
+use crate::conversation::asks::CallApproval;
 use crate::people::Role;
 use crate::types::message::{Address, ChatKind, Sender};
 use crate::types::session::{Call, TurnId};
@@ -17,6 +18,8 @@ pub(crate) struct CallContext<'a> {
     pub(crate) is_there: bool,
     /// The person's own words that it keeps without approval after untrusted content. The person is shown them.
     pub(crate) own_words: Option<String>,
+    /// The approval by which it is made. It covers only the files that people were shown.
+    pub(crate) approval: Option<CallApproval>,
     /// True if nothing may be sent in quiet hours.
     pub(crate) keeps_quiet: bool,
 }

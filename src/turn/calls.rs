@@ -23,7 +23,7 @@ use crate::turn::detour;
 use crate::turn::error::TurnError;
 use crate::turn::job_commands::refused_commands;
 use crate::turn::services::TurnServices;
-use crate::turn::{prompt, suspension};
+use crate::turn::{prompt, proposed, suspension};
 use crate::types::commands::CommandId;
 use crate::types::message::{AllowedPressers, Body, Choice, Question};
 use crate::types::session::{Call, CallOutcome, Intent, TurnId};
@@ -110,6 +110,12 @@ pub(crate) async fn run(
             attempts(tool.as_ref(), terms, call, cx).await
         }
     };
+    if let (Ok(output), Some(approval)) = (&called, &calling.approval)
+        && proposed::files_of(turns, output).await != approval.files
+    {
+        let reason = prompt::CHANGED_SINCE_APPROVAL.to_owned();
+        return refuse(&turns.services, turn, call, reason).await;
+    }
     if let Ok(ToolOutput::Change(change)) = &called {
         let reach = tool.call_terms(&call.arguments, &cx.address).reach.within(cx.chat_kind);
         if let Some(reason) = detour::refuse_wider_reach(turns, cx, reach, &change.file.path).await

@@ -161,6 +161,7 @@ async fn take_notes(
                     turns,
                     &CallContext {
                         own_words: None,
+                        approval: None,
                         turn,
                         call,
                         person: &sender,

@@ -99,6 +99,11 @@ Nobody answered in time. Go on without the answer if you can, and say what you a
 pub(crate) const NOBODY_APPROVED: &str = "\
 Not done: nobody who may allow it answered in time. Do not try it in another way; say that it was not allowed.";
 
+/// The result of a call whose files are not those that people approved.
+pub(crate) const CHANGED_SINCE_APPROVAL: &str = "\
+Not done: a file of this call is not as it was when it was approved. Read it again, and make the call that is right now; \
+people are asked again.";
+
 /// Returns the result of a call that is denied: the reason, and the one way that works.
 pub fn denied(why: &PermissionReason) -> String {
     format!("Denied: {why}. What works: {}. Try no other way.", why.alternative())

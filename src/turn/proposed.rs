@@ -1,35 +1,107 @@
-//! The complete change of a file that a call would make, for the person who is asked to approve it.
+//! The files of a call as people who are asked about it are shown them: the complete change of a file, or the files that
+//! are sent. An approval covers only these, so they are determined again before the call is made.
 
 use similar::TextDiff;
 
-use crate::tools::{ToolContext, ToolKind, ToolOutput};
+use crate::tools::{Effect, ToolContext, ToolKind, ToolOutput, message};
 use crate::turn::services::TurnServices;
+use crate::types::call_files::{CallFiles, ChangedFile, SentFile};
+use crate::types::message::{Attachment, Body, Content};
 use crate::types::session::Call;
-use crate::workspace::{FileChange, READ_BYTES_MAX, Workspace};
+use crate::workspace::{FileChange, Hash, READ_BYTES_MAX, Workspace, WorkspacePath};
 
 /// Unchanged lines that are shown before and after each changed part.
 const CONTEXT_LINES: usize = 3;
 
-/// Returns the change that a call would make to a file, as a unified diff. None if it changes no file, or cannot begin.
-/// Does not change the file.
-pub(crate) async fn diff(turns: &TurnServices, call: &Call, cx: &ToolContext) -> Option<String> {
-    let (tool, terms) = turns.tools.authorise(&call.tool, cx.user()).ok()?;
-    if terms.kind != ToolKind::Writes {
+/// The files of a call, and the difference that it would make to one of them.
+#[derive(Default)]
+pub(crate) struct ProposedFiles {
+    /// None if the call has no files, or cannot begin.
+    pub(crate) files: Option<CallFiles>,
+    /// A unified diff, if it changes a text.
+    pub(crate) diff: Option<String>,
+}
+
+impl ProposedFiles {
+    /// Returns the path of the file that the call would change.
+    pub(crate) fn changed_path(&self) -> Option<&str> {
+        self.files.as_ref().and_then(CallFiles::changed_path)
+    }
+}
+
+/// Returns the files that a call would change or send, as they are now. Changes and sends nothing.
+pub(crate) async fn find_files(
+    turns: &TurnServices,
+    call: &Call,
+    cx: &ToolContext,
+) -> ProposedFiles {
+    let Ok((tool, terms)) = turns.tools.authorise(&call.tool, cx.user()) else {
+        return ProposedFiles::default();
+    };
+    match terms.kind {
+        ToolKind::Reads | ToolKind::Acts { .. } => ProposedFiles::default(),
+        ToolKind::Queues => {
+            let sent = tool.files_to_send_json(&call.arguments, cx).await.unwrap_or_default();
+            let files = (!sent.is_empty()).then_some(CallFiles::Sends(sent));
+            ProposedFiles { files, diff: None }
+        }
+        ToolKind::Writes => {
+            let Ok(ToolOutput::Change(change)) = tool.call_json(&call.arguments, cx).await else {
+                return ProposedFiles::default();
+            };
+            let files = Some(changed_file(&change.file));
+            let compare = move |workspace: &Workspace| compare(workspace, &change.file);
+            let diff = turns.services.workspace.run_blocking(compare).await;
+            ProposedFiles { files, diff }
+        }
+    }
+}
+
+/// Returns the files of a call that has been carried out as far as its output: those that are changed or sent next.
+pub(crate) async fn files_of(turns: &TurnServices, output: &ToolOutput) -> Option<CallFiles> {
+    let effects = match output {
+        ToolOutput::Change(change) => return Some(changed_file(&change.file)),
+        ToolOutput::Effects { effects, .. } => effects,
+        ToolOutput::Text { .. } | ToolOutput::Asks(_) | ToolOutput::Awaits(_) => return None,
+    };
+    let copies: Vec<_> = effects.iter().filter_map(copy_of).collect();
+    if copies.is_empty() {
         return None;
     }
-    let Ok(ToolOutput::Change(change)) = tool.call_json(&call.arguments, cx).await else {
+    let read = move |workspace: &Workspace| {
+        let sent = |(copy, original): &(String, String)| {
+            let file = workspace.open_file(&copy.parse::<WorkspacePath>().ok()?).ok()?;
+            message::sent_file(original.clone(), file).ok()
+        };
+        copies.iter().map(sent).collect::<Option<Vec<SentFile>>>()
+    };
+    // A copy that cannot be read is not what was shown.
+    let sent = turns.services.workspace.run_blocking(read).await;
+    Some(CallFiles::Sends(sent.unwrap_or_default()))
+}
+
+/// Returns the path of the copy that an effect sends, and that of its original.
+fn copy_of(effect: &Effect) -> Option<(String, String)> {
+    let Effect::Send { body: Body::File(Attachment { content, .. }), .. } = effect else {
         return None;
     };
-    let compare = move |workspace: &Workspace| compare(workspace, &change.file);
-    turns.services.workspace.run_blocking(compare).await
+    let Content::Copy { copy, original } = content else { return None };
+    Some((copy.clone(), original.clone()))
+}
+
+fn changed_file(change: &FileChange) -> CallFiles {
+    let path = change.path.as_str().to_owned();
+    CallFiles::Changes(ChangedFile { path, before: change.before.as_ref().map(Hash::to_string) })
 }
 
 fn compare(workspace: &Workspace, change: &FileChange) -> Option<String> {
     let before = match &change.before {
         None => String::new(),
-        Some(_) => {
+        Some(hash) => {
             let file = workspace.open_without_links(&change.path).ok()?;
-            String::from_utf8(file.read_up_to(READ_BYTES_MAX).ok()?).ok()?
+            let bytes = file.read_up_to(READ_BYTES_MAX).ok()?;
+            // A difference to other contents than those that the approval covers must not be shown.
+            (Hash::of(&bytes) == *hash).then(|| String::from_utf8(bytes).ok()).flatten()?
         }
     };
     let after = std::str::from_utf8(&change.contents).ok()?;

@@ -15,8 +15,10 @@ use crate::tools::SubagentTask;
 use crate::trust::permission::{Decider, PermissionReason};
 use crate::turn::call_context::CallContext;
 use crate::turn::error::TurnError;
+use crate::turn::proposed::ProposedFiles;
 use crate::turn::services::TurnServices;
 use crate::turn::{commits, progress};
+use crate::types::call_files::CallFiles;
 use crate::types::commands::CommandId;
 use crate::types::message::{
     Address, AllowedPressers, Attachment, Body, ChatKind, Choice, Content, MediaKind, Question,
@@ -43,6 +45,7 @@ pub(crate) async fn ask(
         time: turns.config.asking.question_time,
         offers_always: false,
         shown: None,
+        files: None,
     };
     let is_there = calling.is_there;
     let body = body.written_in(calling.turn);
@@ -59,14 +62,16 @@ pub(crate) async fn ask(
 pub(crate) struct CallToAllow<'a> {
     pub(crate) call: &'a Call,
     pub(crate) why: &'a PermissionReason,
-    /// Its change of a file, as a diff.
-    pub(crate) change: Option<String>,
+    /// Its files as they are now, with its change of one as a diff.
+    pub(crate) proposed: ProposedFiles,
     /// The chat to which it sends private content.
     pub(crate) tells: Option<Address>,
     /// The least role that its tool needs. None if the tool is gone.
     pub(crate) needs: Option<Role>,
     /// True if the model has read untrusted content.
     pub(crate) is_tainted: bool,
+    /// True if it was approved with other files.
+    pub(crate) is_asked_again: bool,
 }
 
 /// Asks for the approval of calls of a step, in one question. It is sent to this chat if the person of the turn may
@@ -103,10 +108,11 @@ pub(crate) async fn ask_permission(
         offers_always: asked.why.can_be_granted(),
         shown: Some(ShownCall {
             why: asked.why.to_string(),
-            change: asked.change.clone(),
+            change: asked.proposed.diff.clone(),
             tells: tells.clone(),
             needs: asked.needs,
         }),
+        files: asked.proposed.files.clone(),
     });
     let person = match who {
         Some(_) => replies::YOU_YOURSELF.to_owned(),
@@ -140,7 +146,9 @@ fn prompt_of(asked: &CallToAllow<'_>, person: &str) -> ApprovalPrompt {
         is_tainted: asked.is_tainted,
         tool: tool.clone(),
         arguments: arguments.clone(),
-        change: asked.change.clone(),
+        change: asked.proposed.diff.clone(),
+        files: asked.proposed.files.iter().flat_map(CallFiles::sent).cloned().collect(),
+        is_asked_again: asked.is_asked_again,
         why: asked.why.to_string(),
         tells: None,
         can_be_granted: asked.why.can_be_granted(),

@@ -1,7 +1,8 @@
 //! The paths that a command names beside its own folder: which of them it may see, and which it may change.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use super::private_links::{LinkSearch, PrivateLinks};
 use super::{FileError, FileScope, Folder, Workspace, WorkspacePath};
 
 /// Maximum number of paths that a command can name.
@@ -21,13 +22,21 @@ pub enum NamedPathError {
     Hidden(WorkspacePath),
     #[error("commands with the network do not change instructions (`{0}`)")]
     Instructions(WorkspacePath),
+    #[error(
+        "`{0}` is another name (hard link) of a private file, which commands like this one never see: delete that name, \
+         or name other paths"
+    )]
+    PrivateLink(String),
+    #[error("`{0}` has too many files to look for other names of private ones: name a part of it")]
+    TooManyFiles(WorkspacePath),
     #[error(transparent)]
     File(#[from] FileError),
 }
 
 impl Workspace {
     /// Finds the paths that a command names: those in untrusted folders can be changed, those of the workspace can be
-    /// read, or changed if `changes_own`. Memory, notes and `USER.md` of the person are never seen, by whatever link.
+    /// read, or changed if `changes_own`. Memory, notes and `USER.md` of the person are never seen, by whatever link: a
+    /// path that holds another name (hard link) of them is refused.
     pub fn named_paths<'a>(
         &self,
         scope: &FileScope,
@@ -35,6 +44,7 @@ impl Workspace {
         changes_own: bool,
     ) -> Result<NamedPaths, NamedPathError> {
         let mut paths = NamedPaths::default();
+        let links = self.find_private_links(scope)?;
         for given in named {
             let named = scope.check_named(given, changes_own)?;
             if named.folder() == Folder::Shared {
@@ -54,9 +64,38 @@ impl Workspace {
             }
             let changes = path.folder() != Folder::Workspace || changes_own;
             let found = self.disk_path(&path).ok_or_else(|| FileError::Missing(given.clone()))?;
+            check_links(&links, given, &found)?;
             if changes { paths.write.push(found) } else { paths.read.push(found) }
         }
         Ok(paths)
+    }
+
+    /// Refuses the downloads to a command if they hold another name (hard link) of a private file.
+    pub fn check_downloads(&self, scope: &FileScope, folder: &Path) -> Result<(), NamedPathError> {
+        check_links(&self.find_private_links(scope)?, &scope.downloads(), folder)
+    }
+
+    fn find_private_links(&self, scope: &FileScope) -> Result<PrivateLinks, FileError> {
+        let memory = || WorkspacePath::own("memory");
+        self.private_links(scope).map_err(|error| FileError::new(&memory(), error))
+    }
+}
+
+/// Returns an error if another name of a private file lies at a path, or below it.
+fn check_links(
+    links: &PrivateLinks,
+    given: &WorkspacePath,
+    found: &Path,
+) -> Result<(), NamedPathError> {
+    match links.find_below(found).map_err(|error| FileError::new(given, error))? {
+        LinkSearch::None => Ok(()),
+        LinkSearch::TooMany => Err(NamedPathError::TooManyFiles(given.clone())),
+        LinkSearch::Found(link) => {
+            let below = link.strip_prefix(found).unwrap_or(Path::new(""));
+            let named = Path::new(given.as_str()).join(below);
+            let named = named.to_string_lossy().trim_end_matches('/').to_owned();
+            Err(NamedPathError::PrivateLink(named))
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Questions and approvals: a turn waits for a person without a task, and each is settled once.
 
+mod changed;
 mod steps;
 
 use std::fs;

@@ -301,7 +301,7 @@ impl Servers {
     async fn pin_texts(&self, server: &Server, offers: Vec<OfferedTool>) -> Vec<OfferedTool> {
         let texts = offers.into_iter().map(OfferedTool::into_texts).collect();
         let configured = server.config.identity();
-        match mcp_pins::accepted_tools(&self.bus, &server.name, configured.as_str(), texts).await {
+        match mcp_pins::accepted_tools(&self.bus, &server.name, &configured, texts).await {
             Ok(texts) => {
                 texts.into_iter().map(|texts| OfferedTool::pinned(&server.name, texts)).collect()
             }

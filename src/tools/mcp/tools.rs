@@ -46,7 +46,6 @@ pub(super) struct McpTool {
 #[async_trait]
 impl AnyTool for McpTool {
     fn terms(&self) -> ToolTerms {
-        // The hint that a tool only reads may be false, but the server itself would then be harmed most.
         if self.reads() {
             return ToolTerms {
                 role: self.server.config.role,
@@ -54,9 +53,9 @@ impl AnyTool for McpTool {
                 retries: true,
             };
         }
-        let read_only = self.offer.read_only;
-        let kind = ToolKind::Acts { idempotent: read_only };
-        ToolTerms { role: self.server.config.role, kind, retries: read_only }
+        // The server's own claim makes no call repeatable.
+        let kind = ToolKind::Acts { idempotent: false };
+        ToolTerms { role: self.server.config.role, kind, retries: false }
     }
 
     fn schema(&self) -> ToolSchema {
@@ -111,7 +110,7 @@ impl McpTool {
         };
         let params = CallToolRequestParams::new(self.offer.tool.clone()).with_arguments(arguments);
         let until = Instant::now() + server.config.timeout;
-        let perhaps = if self.offer.read_only { "" } else { " It may or may not have happened." };
+        let perhaps = if self.reads() { "" } else { " It may or may not have happened." };
         match timeout_at(until, peer.call_tool_once(params)).await {
             Err(_) => {
                 server.request_check();

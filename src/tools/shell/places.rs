@@ -120,6 +120,13 @@ fn denied(error: &NamedPathError) -> String {
     format!("Denied: {error}.")
 }
 
+fn refusal(error: NamedPathError) -> ToolError {
+    match error {
+        NamedPathError::File(error) => error.into(),
+        error => ToolError::TellModel(denied(&error)),
+    }
+}
+
 /// Returns the command to run, without its time limit.
 pub(super) async fn prepare_command(
     cx: &ToolContext,
@@ -169,6 +176,8 @@ impl CommandView {
         let CommandPlace { folder, home } = workspace.command_folder(&self.scope, is_untrusted)?;
         (order.folder, order.home) = (folder, home);
         if is_untrusted {
+            let checked = workspace.check_downloads(&self.scope, &order.folder);
+            checked.map_err(refusal)?;
             self.name_paths(workspace, &mut order)?;
         }
         // Files that a former version received for others are not in a folder of theirs. They are untrusted, as a group's
@@ -196,10 +205,7 @@ impl CommandView {
     ) -> Result<(), ToolError> {
         let named = named(&self.paths).map_err(ToolError::TellModel)?;
         let found = workspace.named_paths(&self.scope, named.iter(), self.changes_own);
-        let NamedPaths { read, write } = found.map_err(|error| match error {
-            NamedPathError::File(error) => error.into(),
-            error => ToolError::TellModel(denied(&error)),
-        })?;
+        let NamedPaths { read, write } = found.map_err(refusal)?;
         order.read.extend(read);
         order.write.extend(write);
         Ok(())

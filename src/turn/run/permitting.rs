@@ -1,13 +1,14 @@
 //! Checks the calls of a step before any of them begins: each may run, needs approval, or is refused.
 //! `trust::permission` decides; this module collects the facts for it, such as the reader of a message.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use chrono::DateTime;
 use chrono_tz::Tz;
 use rusqlite::Connection;
 
-use crate::conversation::asks::{self, OnUntrusted};
+use crate::conversation::asks::{self, CallApproval, OnUntrusted};
 use crate::conversation::presence;
 use crate::people::Role;
 use crate::people::persons::PersonAccount;
@@ -18,11 +19,12 @@ use crate::trust::taint::{self, SourceReader, Taint};
 use crate::trust::{own_words, telling};
 use crate::turn::calls::ToolLookup;
 use crate::turn::error::TurnError;
-use crate::turn::prompt;
 use crate::turn::run::active::ActiveTurn;
 use crate::turn::services::TurnServices;
+use crate::turn::{detour, prompt, proposed};
 use crate::types::message::{Address, ChatKind};
-use crate::types::session::{Call, CallOutcome, TurnId};
+use crate::types::session::{Call, CallId, CallOutcome, TurnId};
+use crate::workspace::WorkspacePath;
 
 /// A valid call with the properties that the permission needs.
 pub(crate) struct CheckedCall {
@@ -35,6 +37,8 @@ pub(crate) struct CheckedCall {
     pub(crate) kept_text: Option<String>,
     /// The time at which that text is to be sent.
     pub(crate) kept_time: Option<String>,
+    /// The approval that covers the call with its files as they are now.
+    pub(crate) approval: Option<CallApproval>,
 }
 
 /// Returns the tool, the terms and the reach of a call. The error explains to the model why the call cannot begin.
@@ -55,7 +59,8 @@ pub(crate) fn check_call(
         }
         None => None,
     };
-    Ok(CheckedCall { tool, terms, reach, stands_for, kept_text, kept_time })
+    let approval = None;
+    Ok(CheckedCall { tool, terms, reach, stands_for, kept_text, kept_time, approval })
 }
 
 /// A call that can be run.
@@ -68,6 +73,10 @@ pub(super) struct OpenCall {
     pub(super) reads: bool,
     /// The reason if it needs approval, and who decides.
     pub(super) asks: Option<(PermissionReason, Decider)>,
+    /// The approval by which it is made.
+    pub(super) approval: Option<CallApproval>,
+    /// True if it was approved with other files than it has now.
+    pub(super) is_asked_again: bool,
     /// The person's own words that it keeps without approval.
     pub(super) own_words: Option<String>,
 }
@@ -145,7 +154,8 @@ impl ActiveTurn<'_> {
         reader: &SourceReader,
         taint: Option<&Taint>,
     ) -> Result<(Decision, Decider), TurnError> {
-        if call.outcome != CallOutcome::Planned || self.is_approved(call) {
+        let is_covered = checked.approval.is_some();
+        if call.outcome != CallOutcome::Planned || (is_covered && self.is_approved(call)) {
             return Ok((Decision::Allow, Decider::Admins));
         }
         let asking = &self.turns.config.asking;
@@ -165,7 +175,7 @@ impl ActiveTurn<'_> {
             knows_url,
             is_attended,
         };
-        let mut decision = self.decide(call, &request).await?;
+        let mut decision = self.decide(is_covered, &request).await?;
         let mut decider = request.decider(&decision, cx.chat_kind, asking);
         let Some((tool, terms)) = checked.stands_for else { return Ok((decision, decider)) };
         // One approval covers both calls.
@@ -173,7 +183,7 @@ impl ActiveTurn<'_> {
         decider = decider.max(other.decider(&decision, cx.chat_kind, asking));
         if decision == Decision::Allow {
             let stands_for = |why| PermissionReason::StandsFor(tool, Box::new(why));
-            decision = self.decide(call, &other).await?;
+            decision = self.decide(is_covered, &other).await?;
             decider = other.decider(&decision, cx.chat_kind, asking);
             decision = match decision {
                 Decision::Allow => Decision::Allow,
@@ -214,7 +224,7 @@ impl ActiveTurn<'_> {
     /// Returns the decision about a call, including an approval, a permanent permission, or the permission of its job.
     async fn decide(
         &self,
-        call: &Call,
+        is_approved: bool,
         request: &PermissionRequest<'_>,
     ) -> Result<Decision, TurnError> {
         let decision = permission::decide(request, &self.turns.config.asking);
@@ -224,18 +234,61 @@ impl ActiveTurn<'_> {
             Decision::Deny(PermissionReason::Unattended(why, _)) => &**why,
             Decision::Allow | Decision::Deny(_) => return Ok(decision),
         };
+        if is_approved {
+            return Ok(Decision::Allow);
+        }
         let by_job = request.can_be_named_by_job(why, &self.turns.config.asking);
-        let (id, tool, can_be_granted) = (call.id, request.tool.to_owned(), why.can_be_granted());
+        let (tool, can_be_granted) = (request.tool.to_owned(), why.can_be_granted());
         let (turn, reach) = (self.turn, request.reach.clone());
         let (channel, sender) =
             (self.limits.people_at.channel.clone(), self.asker.sender.id.clone());
         let query = move |store: &Connection| {
-            Ok(asks::is_approved(store, id)?
-                || (can_be_granted && asks::is_granted(store, &channel, &sender, &tool)?)
+            Ok((can_be_granted && asks::is_granted(store, &channel, &sender, &tool)?)
                 || (by_job && is_named_by_job(store, turn, &tool, &reach)?))
         };
         let is_allowed = self.turns.services.bus.store.read(query).await?;
         Ok(if is_allowed { Decision::Allow } else { decision })
+    }
+
+    /// Returns the approvals that were given to a call of the turn, with whatever files.
+    async fn find_approvals(&self) -> Result<HashMap<CallId, CallApproval>, TurnError> {
+        let turn = self.turn;
+        let given = move |store: &Connection| asks::given_approvals(store, turn);
+        Ok(self.turns.services.bus.store.read(given).await?)
+    }
+
+    /// Returns the approval that covers a planned call with its files as they are now.
+    async fn covering_approval(
+        &self,
+        call: &Call,
+        given: &[CallApproval],
+        cx: &ToolContext,
+    ) -> Option<CallApproval> {
+        if given.is_empty() || call.outcome != CallOutcome::Planned {
+            return None;
+        }
+        let files = Box::pin(proposed::find_files(self.turns, call, cx)).await.files;
+        given.iter().find(|approval| approval.files == files).cloned()
+    }
+
+    /// Returns an explanation for the model if people would be asked about a file by another name than its own. They
+    /// would not know what they allow, and the call would be refused after their yes.
+    async fn find_detour(
+        &self,
+        call: &Call,
+        checked: &CheckedCall,
+        decision: &Decision,
+        cx: &ToolContext,
+    ) -> Option<String> {
+        let would_ask =
+            matches!(decision, Decision::Ask(_) | Decision::Deny(PermissionReason::Unattended(..)));
+        if !would_ask || checked.terms.kind != ToolKind::Writes {
+            return None;
+        }
+        let files = Box::pin(proposed::find_files(self.turns, call, cx)).await.files?;
+        let path = files.changed_path()?.parse::<WorkspacePath>().ok()?;
+        let reach = checked.reach.clone().within(cx.chat_kind);
+        detour::refuse_wider_reach(self.turns, cx, reach, &path).await
     }
 
     /// Checks calls, and settles those that cannot begin. Returns the others.
@@ -248,22 +301,29 @@ impl ActiveTurn<'_> {
         let bus = &self.turns.services.bus;
         let reader = taint::find_reader(bus, &self.session, self.asker.role).await?;
         let taint = reader.taint(&self.session);
+        let approvals = self.find_approvals().await?;
         let (mut open, mut refusals) = (Vec::new(), Vec::new());
         for (at, call) in calls {
+            let given = approvals.get(&call.id).cloned().into_iter();
+            let given: Vec<_> = given.chain(self.approved_later(&call)).collect();
             let checked = match self.limits.caller.has(&call.tool) || self.is_approved(&call) {
                 true => check_call(self.turns, &call, &cx),
                 false => Err(format!("There is no tool `{}`.", call.tool)),
             };
             let mut own_words = None;
             let checked = match checked {
-                Ok(checked) => {
+                Ok(mut checked) => {
+                    checked.approval = self.covering_approval(&call, &given, &cx).await;
                     own_words = self.own_words(&checked, taint.as_ref(), cx.now);
                     let taint = taint.as_ref().filter(|_| own_words.is_none());
-                    let permitted = self.permit(&call, &checked, &cx, &reader, taint).await?;
-                    match permitted {
+                    let (decision, decider) =
+                        self.permit(&call, &checked, &cx, &reader, taint).await?;
+                    let detour = self.find_detour(&call, &checked, &decision, &cx).await;
+                    match (decision, detour) {
                         (Decision::Allow, _) => Ok((checked, None)),
-                        (Decision::Ask(why), decider) => Ok((checked, Some((why, decider)))),
-                        (Decision::Deny(why), decider) => Err(Refused::of(&why, decider)),
+                        (_, Some(words)) => Err(Refused { words, is_unattended: false, decider }),
+                        (Decision::Ask(why), None) => Ok((checked, Some((why, decider)))),
+                        (Decision::Deny(why), None) => Err(Refused::of(&why, decider)),
                     }
                 }
                 Err(words) => {
@@ -271,18 +331,36 @@ impl ActiveTurn<'_> {
                 }
             };
             match checked {
-                Ok((CheckedCall { tool, terms, .. }, asks)) => {
+                Ok((CheckedCall { tool, terms, approval, .. }, asks)) => {
+                    let is_asked_again = asks.is_some() && !given.is_empty();
                     let reads = asks.is_none() && terms.kind == ToolKind::Reads;
                     // A person who is asked sees the words anyway.
                     let own_words = own_words.filter(|_| asks.is_none());
-                    open.push(OpenCall { at, call, tool: Ok(tool), reads, asks, own_words });
+                    open.push(OpenCall {
+                        at,
+                        call,
+                        tool: Ok(tool),
+                        reads,
+                        asks,
+                        approval,
+                        is_asked_again,
+                        own_words,
+                    });
                 }
                 // A call that began before a crash is examined first.
                 Err(_) if call.outcome != CallOutcome::Planned => {
                     let tool = self.turns.tools.authorise(&call.tool, cx.user());
                     let tool = tool.map(|(tool, _)| tool);
-                    let (asks, own_words) = (None, None);
-                    open.push(OpenCall { at, call, tool, reads: false, asks, own_words });
+                    open.push(OpenCall {
+                        at,
+                        call,
+                        tool,
+                        reads: false,
+                        asks: None,
+                        approval: None,
+                        is_asked_again: false,
+                        own_words: None,
+                    });
                 }
                 Err(refused) => refusals.push(RefusedCall { at, call, refused }),
             }

@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use crate::conversation::asks::Approvals;
+use crate::conversation::asks::{Approvals, CallApproval};
 use crate::conversation::deferred::{ApprovedCall, DeferredCall, LaterDecider, ReportTerms};
 use crate::memory::audience;
 use crate::people;
@@ -13,9 +13,10 @@ use crate::trust::permission::Decider;
 use crate::turn::background;
 use crate::turn::calls;
 use crate::turn::error::TurnError;
-use crate::turn::proposed;
+use crate::turn::proposed::{self, ProposedFiles};
 use crate::turn::run::active::ActiveTurn;
 use crate::turn::run::permitting::RefusedCall;
+use crate::types::call_files::CallFiles;
 use crate::types::session::Call;
 use crate::workspace::Audience;
 
@@ -47,23 +48,22 @@ impl ActiveTurn<'_> {
         let turns = self.turns;
         let services = &turns.services;
         let cx = match &told {
-            Some(ToldPeople { see_files: true, .. }) => Some(self.tool_context().await?),
-            _ => None,
+            Some(_) => Some(self.tool_context().await?),
+            None => None,
         };
         for RefusedCall { at, call, refused } in refusals {
             self.emit_start(&call);
             let told = told.as_ref().filter(|_| refused.is_unattended);
             let reason = refused.words;
-            let result = match told {
+            let result = match told.zip(cx.as_ref()) {
                 None => calls::refuse(services, self.turn, &call, reason).await?,
-                Some(told) => {
+                Some((told, cx)) => {
                     let decider = self.later_decider(told, refused.decider);
-                    let change = match &cx {
-                        Some(cx) => proposed::diff(turns, &call, cx).await,
-                        None => None,
-                    };
+                    let ProposedFiles { files, diff } =
+                        Box::pin(proposed::find_files(turns, &call, cx)).await;
+                    let change = diff.filter(|_| told.see_files);
                     let terms = ReportTerms { change, ..told.terms.clone() };
-                    let deferred = Box::new(self.deferred(&call, tainted, decider));
+                    let deferred = Box::new(self.deferred(&call, files, tainted, decider));
                     let deferral = Effect::Defer { call: deferred, terms };
                     calls::refuse_and_defer(services, self.turn, &call, reason, deferral).await?
                 }
@@ -108,11 +108,17 @@ impl ActiveTurn<'_> {
         }
     }
 
-    fn deferred(&self, call: &Call, tainted: bool, decider: LaterDecider) -> DeferredCall {
+    fn deferred(
+        &self,
+        call: &Call,
+        files: Option<CallFiles>,
+        tainted: bool,
+        decider: LaterDecider,
+    ) -> DeferredCall {
         let (tool, arguments) = (call.tool.clone(), call.arguments.clone());
         DeferredCall {
             call: call.id,
-            approved: ApprovedCall { tool, arguments },
+            approved: ApprovedCall { tool, arguments, files },
             sender: self.asker.sender.clone(),
             known_on: self.session.origin.channel().clone(),
             chat_kind: self.session.chat_kind,
@@ -124,7 +130,7 @@ impl ActiveTurn<'_> {
 
     /// Plans the approved call in the first step of a turn that exists only for it.
     pub(super) async fn plan_approved(&mut self) -> Result<(), TurnError> {
-        let Some(ApprovedCall { tool, arguments }) = self.limits.approved.clone() else {
+        let Some(ApprovedCall { tool, arguments, .. }) = self.limits.approved.clone() else {
             return Ok(());
         };
         if self.steps_made() > 0 {
@@ -132,6 +138,12 @@ impl ActiveTurn<'_> {
         }
         let call = ToolCall { id: APPROVED_ID.to_owned(), name: tool, arguments };
         self.plan(0, Completion { calls: vec![call], ..Completion::default() }).await
+    }
+
+    /// Returns the approval of a call that was approved later.
+    pub(super) fn approved_later(&self, call: &Call) -> Option<CallApproval> {
+        let approved = self.limits.approved.as_ref().filter(|_| self.is_approved(call));
+        approved.map(|approved| CallApproval { files: approved.files.clone() })
     }
 
     /// Returns true for exactly the approved call, once.

@@ -96,19 +96,20 @@ impl ActiveTurn<'_> {
             if must_wait || asked.len() == ASKED_MAX {
                 break;
             }
-            let change = proposed::diff(self.turns, &open.call, &cx).await;
-            let diff_header = |change: &Option<String>| {
-                change.as_ref().map(|it| it.lines().take(2).collect::<Vec<_>>().join("\n"))
-            };
-            let changes_same_file = |it: &CallToAllow<'_>| {
-                change.is_some() && diff_header(&it.change) == diff_header(&change)
-            };
-            if asked.iter().any(changes_same_file) {
+            let proposed = Box::pin(proposed::find_files(self.turns, &open.call, &cx)).await;
+            let path = proposed.changed_path();
+            if path.is_some() && asked.iter().any(|it| it.proposed.changed_path() == path) {
                 break;
             }
-            let needs = open.tool.as_ref().ok().map(|tool| tool.terms().role);
-            let (call, is_tainted) = (&open.call, cx.tainted);
-            asked.push(CallToAllow { call, why, change, tells, needs, is_tainted });
+            asked.push(CallToAllow {
+                call: &open.call,
+                why,
+                proposed,
+                tells,
+                needs: open.tool.as_ref().ok().map(|tool| tool.terms().role),
+                is_tainted: cx.tainted,
+                is_asked_again: open.is_asked_again,
+            });
         }
         suspension::ask_permission(self.turns, &self.calling(&first.call), *asked_first, &asked)
             .await
@@ -125,6 +126,7 @@ impl ActiveTurn<'_> {
             chat_kind: self.session.chat_kind,
             is_there: *self.session.origin.channel() == self.limits.people_at.channel,
             own_words: None,
+            approval: None,
             keeps_quiet: self.limits.keeps_quiet,
         }
     }
@@ -142,8 +144,8 @@ impl ActiveTurn<'_> {
         let runs = batch.iter().map(|open| async move {
             let begun = Instant::now();
             this.emit_start(&open.call);
-            let own_words = open.own_words.clone();
-            let calling = CallContext { own_words, ..this.calling(&open.call) };
+            let (own_words, approval) = (open.own_words.clone(), open.approval.clone());
+            let calling = CallContext { own_words, approval, ..this.calling(&open.call) };
             let result = calls::run(this.turns, &calling, cx, open.tool.clone()).await?;
             this.emit_end(&open.call, &result, begun);
             Ok::<_, TurnError>((open.at, result))

@@ -178,6 +178,46 @@ async fn nobodys_memory_is_named_by_a_command_nor_a_link_to_it() {
 }
 
 #[tokio::test]
+async fn a_hard_link_shows_the_memory_to_no_command() {
+    for role in [Role::Owner, Role::Admin] {
+        let scene = Scene::of(&with(NetworkRule::On), role, ChatKind::Private);
+        let root = scene.cx.workspace.root().join("..");
+        let (own, downloads) = match scene.cx.scope().root() {
+            Some(own) => {
+                (root.join(own.as_str()), root.join(scene.cx.scope().downloads().as_str()))
+            }
+            None => (root.join("workspace"), root.join("downloads")),
+        };
+        for name in ["memory/MEMORY.md", "project/deep/a.txt"] {
+            fs::create_dir_all(own.join(name).parent().unwrap()).unwrap();
+            fs::write(own.join(name), "hidden words").unwrap();
+        }
+        fs::create_dir_all(&downloads).unwrap();
+        // A second name of a file that may be seen does no harm.
+        fs::hard_link(own.join("project/deep/a.txt"), own.join("project/b.txt")).unwrap();
+        let exec = |path: &str| {
+            let command = "cat ../*/*/b.txt ../*/*/*/hl.md; cat hl.md";
+            let paths = if path.is_empty() { json!([]) } else { json!([path]) };
+            scene.exec(json!({"command": command, "untrusted": true, "paths": paths}))
+        };
+        let (said, _) = exec("project").await.unwrap();
+        assert!(said.contains("hidden words"), "{role:?}: {said}");
+        let link = own.join("project/deep/hl.md");
+        fs::hard_link(own.join("memory/MEMORY.md"), &link).unwrap();
+        for named in ["project", "project/deep", "project/deep/hl.md"] {
+            let said = exec(named).await.unwrap_err();
+            assert!(said.contains("`project/deep/hl.md` is another name"), "{role:?}: {said}");
+        }
+        assert!(exec("project/b.txt").await.is_ok(), "{role:?}");
+        fs::remove_file(link).unwrap();
+        // Nor one in the downloads, which each such command sees.
+        fs::hard_link(own.join("memory/MEMORY.md"), downloads.join("hl.md")).unwrap();
+        let said = exec("").await.unwrap_err();
+        assert!(said.contains("hl.md` is another name"), "{role:?}: {said}");
+    }
+}
+
+#[tokio::test]
 async fn what_a_command_with_the_network_changes_in_the_workspace_is_listed() {
     let scene = Scene::owner();
     let project = scene.cx.workspace.root().join("project");

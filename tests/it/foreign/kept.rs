@@ -55,10 +55,8 @@ async fn a_link_to_the_memory_is_no_way_around() {
     std::os::unix::fs::symlink("memory/MEMORY.md", rig.workspace().join("m.md")).unwrap();
     let append = call("append_file", json!({ "path": "m.md", "content": "evil" }));
     rig.model.on("page", [reads(), append, says("I could not.")]);
-    // Not even to who says yes to a change of that name.
-    assert!(asked(&rig.ask("1", "what is on the page?").await));
-    rig.say("1", "/approve 1");
-    rig.next_messages("1", 3).await;
+    // Nobody is asked about a change of that name.
+    assert_eq!(rig.ask("1", "what is on the page?").await, "I could not.");
     assert!(rig.model.last().transcript().contains("is an instruction or memory file"));
     assert_eq!(memory(&rig), before);
     rig.finish().await;
@@ -166,6 +164,28 @@ async fn what_only_a_call_has_said_is_found_again_and_not_forgotten() {
 }
 
 #[tokio::test]
+async fn nobody_is_asked_about_a_rule_under_the_name_of_a_link_to_it() {
+    let mut rig = rig_with_page().await;
+    let at = |path: &str| rig.workspace().join(path);
+    let before = fs::read_to_string(at("AGENTS.md")).unwrap();
+    std::os::unix::fs::symlink("AGENTS.md", at("plan.md")).unwrap();
+    let write = call("write_file", json!({ "path": "plan.md", "content": "evil" }));
+    rig.model.on("page", [reads(), write, says("I could not.")]);
+    assert_eq!(rig.ask("1", "what is on the page?").await, "I could not.");
+    assert!(rig.model.last().transcript().contains("AGENTS.md is an instruction or memory file"));
+    // Under its own name, a yes makes the change.
+    let write = call("write_file", json!({ "path": "AGENTS.md", "content": "Be kind." }));
+    rig.model.on("page", [write, says("Written.")]);
+    let question = rig.ask("1", "the page again").await;
+    assert!(asked(&question) && question.contains("+Be kind."), "{question}");
+    rig.say("1", "/approve 1");
+    rig.next_messages("1", 4).await;
+    let after = fs::read_to_string(rig.workspace().join("AGENTS.md")).unwrap();
+    assert!(after == "Be kind." && before != after, "{after}");
+    rig.finish().await;
+}
+
+#[tokio::test]
 async fn a_rule_that_is_a_link_is_not_written_by_where_it_leads() {
     let mut rig = rig_with_page().await;
     let at = |path: &str| rig.workspace().join(path);
@@ -174,13 +194,11 @@ async fn a_rule_that_is_a_link_is_not_written_by_where_it_leads() {
     let before = fs::read_to_string(at("house.md")).unwrap();
     let append = |path: &str| call("append_file", json!({ "path": path, "content": "evil" }));
     rig.model.on("page", [reads(), append("house.md"), says("I could not.")]);
-    assert!(asked(&rig.ask("1", "what is on the page?").await));
-    rig.say("1", "/approve 1");
-    rig.next_messages("1", 3).await;
+    assert_eq!(rig.ask("1", "what is on the page?").await, "I could not.");
     assert!(rig.model.last().transcript().contains("AGENTS.md is an instruction or memory file"));
     rig.model.on("page", [append("AGENTS.md"), says("I could not.")]);
     assert!(asked(&rig.ask("1", "the page again").await));
-    rig.say("1", "/deny 2");
+    rig.say("1", "/deny 1");
     rig.next_messages("1", 3).await;
     assert_eq!(fs::read_to_string(rig.workspace().join("house.md")).unwrap(), before);
     rig.finish().await;

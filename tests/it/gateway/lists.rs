@@ -135,6 +135,7 @@ async fn a_call_that_waits_is_decided_from_the_list() {
         "{change}: {asked:?}"
     );
     assert_eq!(waiting[0]["tells"], Value::Null);
+    assert_eq!(waiting[0]["files"], Value::Null);
     // A user neither sees it nor decides.
     assert_eq!(ben.get("/waiting").await["approvals"], json!([]));
     assert_eq!(act(&ben, "/approvals/1", "approve").await.0, StatusCode::FORBIDDEN);

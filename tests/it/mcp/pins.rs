@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use peacrab::people::Role;
 use peacrab::replies;
 use peacrab::tools::Caller;
+use peacrab::tools::mcp::Via;
 use peacrab::types::message::{DeliveryId, Press};
 use peacrab::types::session::Finish;
 use serde_json::{Value, json};
@@ -157,11 +158,31 @@ async fn another_server_of_that_name_is_accepted_as_the_owner_configured_it() {
     let mut rig = good().await;
     assert_eq!(described(&mut rig).await, OLD);
     rig.stop().await;
+    let Via::Program(mut program) = fake::program("other", &[]) else { panic!("a program") };
+    program.cwd = Some(std::env::temp_dir());
+    rig.parts.mcp.insert("fake".to_owned(), server(Via::Program(program)));
+    rig.start().await;
+    assert_eq!(described(&mut rig).await, "Says it again.");
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn another_list_of_allowed_tools_accepts_nothing_unseen() {
+    let mut rig = good().await;
+    assert_eq!(described(&mut rig).await, OLD);
+    rig.stop().await;
     let mut config = server(fake::program("other", &[]));
     config.allow = Some(vec!["echo".to_owned()]);
     rig.parts.mcp.insert("fake".to_owned(), config);
     rig.start().await;
-    assert_eq!(described(&mut rig).await, "Says it again.");
+    assert!(rig.next_message("1").await.contains("Says it again."));
+    assert_eq!(described(&mut rig).await, OLD);
+    // Edited once more while it waits; and a former version stored another identity.
+    rig.execute("UPDATE mcp_pins SET configured = 'c0ffee'");
+    start_again(&mut rig, "other").await;
+    assert_eq!(described(&mut rig).await, OLD);
+    rig.wait_for_count("SELECT count(*) FROM mcp_pins WHERE configured LIKE 'server:%'", 1).await;
+    assert_eq!(press(&mut rig).await, replies::mcp_texts_changed_since("fake"));
     rig.finish().await;
 }
 

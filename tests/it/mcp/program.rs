@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use peacrab::people::Role;
 use peacrab::replies;
+use peacrab::tools::ToolKind;
 use peacrab::tools::mcp::{Config, Program, Via};
 use peacrab::types::untrusted;
 use rustix::process::{Pid, test_kill_process};
@@ -27,6 +28,22 @@ async fn a_server_that_is_not_trusted_speaks_as_a_stranger() {
     assert!(rig.model.last().transcript().contains(&format!("result: {}", untrusted::FIRST_LINE)));
     rig.say("1", "/deny 1");
     assert!(rig.next_messages("1", 3).await.contains(&"No.".to_owned()));
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_servers_own_claim_makes_no_call_repeatable() {
+    let config = Config { reads: vec!["echo".to_owned()], ..server(program("good", &[])) };
+    let mut rig = rig([("fake", config)]).await;
+    rig.wait_until(|rig| mcp_server(rig, "fake").up).await;
+    let terms = |rig: &Rig, tool: &str| {
+        let found = rig.parts.tools.authorise(tool, Role::Owner);
+        found.map(|(_, terms)| (terms.kind, terms.retries)).unwrap()
+    };
+    // The server says that it only reads; the config says nothing of it.
+    let acts = ToolKind::Acts { idempotent: false };
+    assert_eq!(terms(&rig, "mcp_fake_look"), (acts, false));
+    assert_eq!(terms(&rig, "mcp_fake_echo"), (ToolKind::Reads, true));
     rig.finish().await;
 }
 

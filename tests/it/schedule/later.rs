@@ -107,7 +107,8 @@ async fn the_report_shows_what_a_call_would_change() {
 #[test]
 fn a_long_change_is_cut_in_the_report_and_whole_in_its_file() {
     let change = format!("--- a.md\n+++ a.md\n{}+The end.", "+A line.\n".repeat(500));
-    let call = CallNotMade { tool: "write_file", arguments: "{}", change: Some(&change) };
+    let call =
+        CallNotMade { tool: "write_file", arguments: "{}", change: Some(&change), files: &[] };
     let (text, file) = replies::calls_not_made(None, &[call]);
     assert!(text.contains("```diff\n--- a.md") && text.contains("all of it"), "{text}");
     assert!(!text.contains("The end.") && text.len() < 2_000, "{text}");
@@ -130,6 +131,25 @@ async fn nothing_else_is_allowed_with_it() {
     assert!(heard.iter().any(|text| text.ends_with("No more.")), "{heard:?}");
     assert_eq!(written(&scene, "tide.md").as_deref(), Some("tide\n"));
     assert_eq!(written(&scene, "other.md"), None);
+    scene.rig.finish().await;
+}
+
+#[tokio::test]
+async fn it_is_asked_about_again_if_its_file_has_changed() {
+    let mut scene = scene().await;
+    run(&mut scene, calls(&[append("tide.md")])).await;
+    fs::write(scene.rig.workspace().join("tide.md"), "mine\n").unwrap();
+    scene.rig.model.on(ALLOWED, [completes("It is written.")]);
+    press(&scene, OWNER, "1", 0);
+    let heard = scene.rig.next_messages("1", 3).await;
+    let question = heard.iter().find(|text| text.contains("A file has changed since"));
+    let question = question.expect("a question");
+    assert!(question.contains("\n mine") && question.contains("\n+tide"), "{question}");
+    assert_eq!(written(&scene, "tide.md").as_deref(), Some("mine\n"));
+    scene.rig.say("1", "/approve 1");
+    let heard = scene.rig.next_messages("1", 3).await;
+    assert!(heard.iter().any(|text| text.ends_with("It is written.")), "{heard:?}");
+    assert_eq!(written(&scene, "tide.md").as_deref(), Some("mine\ntide\n"));
     scene.rig.finish().await;
 }
 

@@ -128,6 +128,7 @@ async function showWaiting() {
     const parts = [made("strong", `${call.id}: ${call.tool}`), whose];
     if (call.tells) parts.push(made("p", `It tells this to ${call.tells}. It comes from your private chat.`));
     if (call.why) parts.push(made("p", `Asked because ${call.why}.`));
+    if (call.files) parts.push(made("p", call.files));
     // Whoever allows a call sees all that it does.
     if (call.change) parts.push(made("p", "It changes a file:", "soft"), block(call.change), made("p", "All its arguments:", "soft"));
     return [...parts, block(call.arguments), row(buttons)];

@@ -1,0 +1,49 @@
+//! The files of a call about which people are asked, as they were then. An approval covers the call only with these: other
+//! contents are a change, or a message, that nobody has seen.
+
+use serde::{Deserialize, Serialize};
+
+/// The files that a call would change or send.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CallFiles {
+    Changes(ChangedFile),
+    Sends(Vec<SentFile>),
+}
+
+/// A file that a call would change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChangedFile {
+    /// The path in the tree, without links.
+    pub path: String,
+    /// The hash of the contents that would be replaced. None: there is no file.
+    pub before: Option<String>,
+}
+
+/// A file that a call would send.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SentFile {
+    /// The path in the tree, without links.
+    pub path: String,
+    /// In bytes.
+    pub size: u64,
+    pub hash: String,
+}
+
+impl CallFiles {
+    /// Returns the files that would be sent.
+    pub fn sent(&self) -> &[SentFile] {
+        match self {
+            Self::Changes(_) => &[],
+            Self::Sends(files) => files,
+        }
+    }
+
+    /// Returns the path of the file that would be changed.
+    pub fn changed_path(&self) -> Option<&str> {
+        match self {
+            Self::Changes(file) => Some(&file.path),
+            Self::Sends(_) => None,
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! An approval covers a call with the files that people were shown. If one has changed since, they are asked again.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use super::{approving, press};
+use crate::support::fake_channel::FakeChannel;
+use crate::support::rig::{OWNER, Rig, RigOptions};
+use crate::support::script::{calls, says};
+
+/// The first button: once, or all.
+const YES: usize = 0;
+
+fn parts() -> RigOptions {
+    let tools = ["write_file", "edit_file", "append_file", "message"];
+    approving(|it| it.approvals.tools = tools.map(str::to_owned).to_vec())
+}
+
+/// What is heard after a yes to the last question: its end, the confirmation, and what follows.
+async fn allow(rig: &mut Rig) -> Vec<String> {
+    press(rig, OWNER, "1", YES);
+    rig.next_messages("1", 3).await
+}
+
+fn asked_again(heard: &[String]) -> &String {
+    heard.iter().find(|text| text.contains("A file has changed since")).expect("a question")
+}
+
+/// The contents of the files that were sent.
+fn sent(rig: &Rig) -> Vec<String> {
+    let got = rig.home.got();
+    let files: Vec<_> = got.borrow().iter().filter_map(|got| got.file.clone()).collect();
+    files.into_iter().map(|file| String::from_utf8(file.2).unwrap()).collect()
+}
+
+/// A call of a file that is changed by hand before it is allowed.
+async fn check(call: (&str, Value), before: Option<&str>, meanwhile: &str, after: &str) {
+    let mut rig = Rig::of(parts()).await;
+    let list = rig.workspace().join("list.md");
+    if let Some(before) = before {
+        fs::write(&list, before).unwrap();
+    }
+    rig.model.on("change", [calls(&[call]), says("Ready.")]);
+    rig.ask("1", "change it").await;
+    fs::write(&list, meanwhile).unwrap();
+    let heard = allow(&mut rig).await;
+    let question = asked_again(&heard);
+    assert!(question.contains("eggs"), "it shows what the file is by then: {question}");
+    assert_eq!(fs::read_to_string(&list).unwrap(), meanwhile);
+    rig.stop_and_start_again().await;
+    let heard = allow(&mut rig).await;
+    assert!(heard.contains(&"Ready.".to_owned()), "{heard:?}");
+    assert_eq!(fs::read_to_string(&list).unwrap(), after);
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_line_that_came_in_meanwhile_is_not_taken_away_unseen() {
+    let before = "bread\nmilk\n";
+    let meanwhile = "bread\nmilk\neggs\n";
+    let write = json!({"path": "list.md", "content": "rye\n"});
+    check(("write_file", write), Some(before), meanwhile, "rye\n").await;
+    let edit = json!({"path": "list.md", "old": "milk", "new": "oat milk"});
+    check(("edit_file", edit), Some(before), meanwhile, "bread\noat milk\neggs\n").await;
+    let append = json!({"path": "list.md", "content": "salt\n"});
+    check(("append_file", append), Some(before), meanwhile, "bread\nmilk\neggs\nsalt\n").await;
+}
+
+#[tokio::test]
+async fn a_file_that_was_not_there_is_not_replaced_unseen() {
+    let write = json!({"path": "list.md", "content": "rye\n"});
+    check(("write_file", write), None, "eggs\n", "rye\n").await;
+    // Nor is a change made that could not begin when it was asked about.
+    let edit = json!({"path": "list.md", "old": "eggs", "new": "two eggs"});
+    check(("edit_file", edit), Some("bread\n"), "eggs\n", "two eggs\n").await;
+}
+
+#[tokio::test]
+async fn a_yes_of_a_former_version_is_asked_for_again() {
+    let mut rig = Rig::of(parts()).await;
+    let write = ("write_file", json!({"path": "list.md", "content": "rye\n"}));
+    rig.model.on("change", [calls(&[write]), says("Ready.")]);
+    rig.ask("1", "change it").await;
+    rig.execute("UPDATE asks SET files = NULL");
+    asked_again(&allow(&mut rig).await);
+    assert!(allow(&mut rig).await.contains(&"Ready.".to_owned()));
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn no_other_file_is_sent_than_the_one_that_was_asked_about() {
+    let mut rig = Rig::with(FakeChannel::taking_files(1_000_000), parts()).await;
+    let plan = rig.workspace().join("plan.md");
+    fs::write(&plan, "harmless").unwrap();
+    let send = ("message", json!({"text": "Here.", "files": ["plan.md"]}));
+    rig.model.on("send", [calls(&[send]), says("Sent.")]);
+    let question = rig.ask("1", "send it").await;
+    assert!(question.contains("plan.md (8 bytes)"), "{question}");
+    fs::write(&plan, "a secret").unwrap();
+    let heard = allow(&mut rig).await;
+    asked_again(&heard);
+    assert_eq!(sent(&rig), Vec::<String>::new());
+    press(&rig, OWNER, "1", YES);
+    rig.wait_until(|rig| sent(rig) == ["a secret"]).await;
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn an_earlier_call_of_the_step_changes_nothing_that_a_later_one_was_allowed_for() {
+    let mut rig = Rig::with(FakeChannel::taking_files(1_000_000), parts()).await;
+    fs::write(rig.workspace().join("plan.md"), "harmless").unwrap();
+    let write = ("write_file", json!({"path": "plan.md", "content": "a secret"}));
+    let send = ("message", json!({"text": "Here.", "files": ["plan.md"]}));
+    rig.model.on("send", [calls(&[write, send]), says("Ready.")]);
+    rig.ask("1", "send it").await;
+    let heard = allow(&mut rig).await;
+    assert!(heard.contains(&"Ready.".to_owned()), "{heard:?}");
+    assert!(rig.model.last().transcript().contains("not as it was when it was approved"));
+    assert_eq!(sent(&rig), Vec::<String>::new());
+    rig.finish().await;
+}
