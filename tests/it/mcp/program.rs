@@ -34,7 +34,7 @@ async fn a_server_that_is_not_trusted_speaks_as_a_stranger() {
 #[tokio::test]
 async fn a_servers_own_claim_makes_no_call_repeatable() {
     let config = Config { reads: vec!["echo".to_owned()], ..server(program("good", &[])) };
-    let mut rig = rig([("fake", config)]).await;
+    let rig = rig([("fake", config)]).await;
     rig.wait_until(|rig| mcp_server(rig, "fake").up).await;
     let terms = |rig: &Rig, tool: &str| {
         let found = rig.parts.tools.authorise(tool, Role::Owner);
