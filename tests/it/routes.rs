@@ -4,6 +4,7 @@
 mod acts;
 mod entrances;
 mod ordinary;
+mod persons;
 mod sequences;
 mod unattended;
 mod ways;
