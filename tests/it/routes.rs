@@ -2,6 +2,7 @@
 //! asks about: nothing happens before a person was shown the call whole. The acts are those of the table.
 
 mod acts;
+mod clones;
 mod entrances;
 mod ordinary;
 mod persons;
