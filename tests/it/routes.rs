@@ -6,6 +6,7 @@ mod clones;
 mod entrances;
 mod ordinary;
 mod persons;
+mod programs;
 mod sequences;
 mod unattended;
 mod ways;
