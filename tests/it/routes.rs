@@ -8,6 +8,7 @@ mod ordinary;
 mod persons;
 mod programs;
 mod sequences;
+mod sources;
 mod unattended;
 mod ways;
 mod week;
