@@ -4,6 +4,7 @@
 mod acts;
 mod clones;
 mod entrances;
+mod inside;
 mod ordinary;
 mod persons;
 mod programs;
