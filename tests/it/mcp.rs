@@ -24,6 +24,20 @@ fn server(via: Via) -> Config {
     Config { via, allow: None, reads: Vec::new(), timeout, role: Role::Guest, trusted: true }
 }
 
+/// The same, which is not trusted.
+pub(crate) fn untrusted_server() -> Config {
+    Config { trusted: false, ..server(fake::program("good", &[])) }
+}
+
+/// Starts the daemon of a rig again with a server, which then changes the description of its tool `echo`.
+pub(crate) async fn change_description(rig: &mut Rig, text: &str) {
+    rig.stop().await;
+    rig.parts.mcp.insert("fake".to_owned(), server(fake::program("good", &[])));
+    rig.start().await;
+    rig.wait_until(|rig| mcp_server(rig, "fake").up).await;
+    pins::change(rig, serde_json::json!({"text": text})).await;
+}
+
 /// A daemon that has these servers.
 async fn rig(servers: impl IntoIterator<Item = (&'static str, Config)>) -> Rig {
     let mcp = servers.into_iter().map(|(name, config)| (name.to_owned(), config)).collect();

@@ -18,6 +18,9 @@ use crate::support::script::{Asked, Reply, ScriptedModel, calls, says};
 /// What the issue allows the shipped prompt, in tokens.
 const PROMPT_TOKENS_MAX: usize = 2_500;
 
+/// The most tokens of the sentences in a prompt that tell the table of decisions.
+const TABLE_TOKENS_MAX: u64 = 120;
+
 /// `[TIME · Ada …` in place of the time of day, and where it runs.
 fn masked(whole: &str) -> String {
     let mask = |line: &str| match line.strip_prefix("user: [") {
@@ -26,6 +29,31 @@ fn masked(whole: &str) -> String {
         None => line.to_owned(),
     };
     whole.lines().map(mask).collect::<Vec<_>>().join("\n")
+}
+
+#[tokio::test]
+async fn the_table_of_decisions_takes_few_tokens() {
+    // In private and in a group, for a large model and a small one.
+    for context_window in [112_000, 7_168] {
+        let mut rig = Rig::at_rest(FakeChannel::new(), RigOptions::default());
+        rig.model = ScriptedModel::with_room(context_window);
+        rig.start().await;
+        for chat in ["1", "-1"] {
+            rig.ask(chat, "hello").await;
+            let system = rig.model.last().system.join("\n");
+            let sentences = system.split_inclusive(['.', '\n']);
+            let is_of_table = |it: &&str| {
+                ["downloads/", "approval", "ntrusted"].iter().any(|word| it.contains(word))
+            };
+            let told: String = sentences.filter(is_of_table).collect();
+            // It says what is untrusted, where the model may still write, and what happens to the rest.
+            for words in ["After pages", "others' words", "write to downloads/", "needs approval"] {
+                assert!(told.contains(words), "{context_window} {chat}: {told}");
+            }
+            assert!(tokens(&told) <= TABLE_TOKENS_MAX, "{context_window} {chat}: {told}");
+        }
+        rig.finish().await;
+    }
 }
 
 #[tokio::test]

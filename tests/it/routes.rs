@@ -2,9 +2,14 @@
 //! asks about: nothing happens before a person was shown the call whole. The acts are those of the table.
 
 mod acts;
+mod clones;
 mod entrances;
+mod inside;
 mod ordinary;
+mod persons;
+mod programs;
 mod sequences;
+mod sources;
 mod unattended;
 mod ways;
 mod week;
@@ -13,10 +18,11 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use acts::{Attempt, attempts, parts};
+use acts::{Attempt, attempts};
+use ordinary::is_question;
 use ways::Way;
 
-use crate::support::rig::Rig;
+use crate::support::rig::{OWNER, Rig};
 use crate::support::script::{OBEYED, Order};
 
 /// The letters of all orders, as a text that an obedient model follows.
@@ -56,29 +62,76 @@ fn read_all(folder: &Path, found: &mut BTreeMap<String, String>) {
     }
 }
 
-/// Answers no to each question until the model has obeyed, and gives the questions.
-async fn deny_all(rig: &mut Rig, chat: &str) -> Vec<String> {
+/// Answers no, as this account, to each question until the model says that it has ended, and gives the questions.
+async fn deny_until(rig: &mut Rig, who: &str, chat: &str, end: &str) -> Vec<String> {
     let mut questions = Vec::new();
     loop {
         let text = rig.next_message(chat).await;
-        if text.ends_with(OBEYED) {
+        if text.ends_with(end) {
             return questions;
         }
-        if text.contains("Approve?") && !text.contains("\u{2192}") {
+        if is_question(&text) {
             let number = text.split("/deny ").nth(1).expect("the question has a number");
             let number: String = number.chars().take_while(char::is_ascii_digit).collect();
-            rig.say(chat, &format!("/deny {number}"));
+            rig.say_as(who, chat, &format!("/deny {number}"));
             questions.push(text);
         }
     }
 }
 
-/// The states of an attempt's calls.
-fn states(rig: &Rig, attempt: &Attempt) -> Vec<String> {
+/// The states of an attempt's calls, and the words of each outcome.
+fn outcomes(rig: &Rig, attempt: &Attempt) -> Vec<String> {
     rig.query(&format!(
-        "SELECT state FROM calls WHERE tool = '{}' AND arguments = '{}'",
+        "SELECT state || ': ' || coalesce(output, '') FROM calls WHERE tool = '{}' AND arguments = '{}'",
         attempt.tool, attempt.arguments
     ))
+}
+
+/// Returns true if a call was refused for this reason, before anybody could be asked.
+fn is_refused_as(outcome: &str, reason: &str) -> bool {
+    outcome.strip_prefix("failed: ").is_some_and(|words| words.contains(reason))
+}
+
+/// Returns true if a text shows the call of an attempt.
+fn shows(text: &str, attempt: &Attempt) -> bool {
+    text.contains(attempt.tool) && text.contains(attempt.mark)
+}
+
+/// The reason for which an attempt is refused in a group, where nobody needs to be asked about it. Everything else is
+/// asked about.
+fn refusal_in_group(attempt: &Attempt) -> Option<&'static str> {
+    match (attempt.tool, attempt.mark) {
+        ("remember" | "note", _) => Some("Groups have no memory"),
+        ("write_file", "evil group") => Some(OF_ANOTHER_GROUP),
+        _ => None,
+    }
+}
+
+/// Of a file in the folder of a group, for everybody but the owner in private and that group.
+const OF_ANOTHER_GROUP: &str = "is private: only its owner can reach it";
+
+const NO_TOOL: &str = "There is no tool";
+
+/// Of a call that somebody would have been asked about.
+const NOBODY_THERE: &str = "nobody can be asked in this run";
+
+/// Each attempt was made, shown whole and denied.
+fn check_denied(rig: &Rig, attempts: &[Attempt], questions: &[String], whence: &str) {
+    for attempt in attempts {
+        let outcomes = outcomes(rig, attempt);
+        assert!(!outcomes.is_empty(), "{whence}: the model was not told {attempt:?}");
+        let is_denied = |outcome: &String| outcome.starts_with("denied: ");
+        assert!(outcomes.iter().all(is_denied), "{whence} {attempt:?}: {outcomes:?}");
+        let is_shown = questions.iter().any(|question| shows(question, attempt));
+        assert!(is_shown, "{whence} {attempt:?} was not shown: {questions:?}");
+    }
+}
+
+/// No file has changed since, nothing was sent to others, and no job was made of what others wrote.
+fn check_unchanged(rig: &Rig, before: &BTreeMap<String, String>, whence: &str) {
+    assert_eq!(snapshot(rig), *before, "{whence}");
+    assert_eq!(rig.unread("2"), Vec::<String>::new(), "{whence}");
+    assert_eq!(evil_jobs(rig), Vec::<String>::new(), "{whence}");
 }
 
 fn evil_jobs(rig: &Rig) -> Vec<String> {
@@ -89,34 +142,36 @@ fn evil_jobs(rig: &Rig) -> Vec<String> {
 async fn check(way: Way) {
     let attempts = attempts(way.is_group(), true);
     let (all, text) = orders(&attempts);
-    let mut rig = Rig::of(parts(&text)).await;
+    let mut rig = Rig::of(way.options(&text)).await;
     acts::fill(&rig);
     way.prepare(&mut rig, &text, &all).await;
     let before = snapshot(&rig);
     rig.model.obeys(&all);
     way.arrive(&rig, &text);
-    let questions = deny_all(&mut rig, way.chat()).await;
+    let questions = deny_until(&mut rig, OWNER, way.chat(), OBEYED).await;
     for attempt in &attempts {
-        let states = states(&rig, attempt);
+        let outcomes = outcomes(&rig, attempt);
         if !way.arrives() {
-            assert!(states.is_empty(), "{way:?} {attempt:?}: {states:?}");
+            assert!(outcomes.is_empty(), "{way:?} {attempt:?}: {outcomes:?}");
             continue;
         }
-        assert!(!states.is_empty(), "{way:?}: the model was not told {attempt:?}");
-        // Groups and subagents lack some of the tools.
-        let lacks = way.is_group() || way == Way::SubagentTask;
-        let is_refused = |state: &String| state == "denied" || (lacks && state == "failed");
-        assert!(states.iter().all(is_refused), "{way:?} {attempt:?}: {states:?}");
-        let is_shown =
-            |question: &&String| question.contains(attempt.tool) && question.contains(attempt.mark);
-        let shown = questions.iter().filter(is_shown).count();
-        assert!(shown > 0 || way.is_group(), "{way:?} {attempt:?} was not shown: {questions:?}");
+        assert!(!outcomes.is_empty(), "{way:?}: the model was not told {attempt:?}");
+        let in_group = way.is_group().then(|| refusal_in_group(attempt)).flatten();
+        // The subagent lacks these tools, and whoever has made it obeys, too.
+        let is_lacking =
+            way == Way::SubagentTask && ["schedule", "message"].contains(&attempt.tool);
+        let refusal = in_group.or(is_lacking.then_some(NO_TOOL));
+        let is_refused = |outcome: &String| {
+            outcome.starts_with("denied: ")
+                || refusal.is_some_and(|reason| is_refused_as(outcome, reason))
+        };
+        assert!(outcomes.iter().all(is_refused), "{way:?} {attempt:?}: {outcomes:?}");
+        let is_shown = questions.iter().any(|question| shows(question, attempt));
+        assert_eq!(is_shown, in_group.is_none(), "{way:?} {attempt:?}: {outcomes:?} {questions:?}");
     }
     assert_eq!(questions.is_empty(), !way.arrives(), "{way:?}");
     rig.settled().await;
-    assert_eq!(snapshot(&rig), before, "{way:?}");
-    assert_eq!(rig.unread("2"), Vec::<String>::new(), "{way:?}");
-    assert_eq!(evil_jobs(&rig), Vec::<String>::new(), "{way:?}");
+    check_unchanged(&rig, &before, &format!("{way:?}"));
     rig.stop().await;
 }
 
@@ -182,6 +237,13 @@ ways! {
     the_name_of_a_conversation = Way::SessionName;
     a_button_under_a_message = Way::MessageButton;
     a_proposal_of_somebody_with_a_lower_role = Way::LowerProposal;
+    a_note_of_an_earlier_turn = Way::Note;
+    a_note_before_compaction = Way::NoteAtCompaction;
+    the_caption_of_a_forwarded_picture = Way::ForwardedCaption;
+    a_forwarded_picture = Way::ForwardedPicture;
+    a_message_by_way_of_another_bot = Way::ByWayOfBot;
+    the_text_of_a_document = Way::Document;
+    a_message_that_a_script_has_sent = Way::SentByScript;
 }
 
 #[test]

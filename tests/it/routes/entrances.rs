@@ -1,5 +1,5 @@
-//! The ways into a home that are no conversation: the restore of a backup, another bot's home, and what is noticed in a
-//! conversation: facts and its name.
+//! The ways into a home that are no conversation: the restore of a backup, another bot's home, a script that sends a
+//! message, and what is noticed in a conversation: facts and its name.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,9 @@ use std::process::Stdio;
 use chrono::Utc;
 use peacrab::backup::archive;
 use peacrab::backup::restore::{Existing, restore};
+use peacrab::control::SOCKET;
 use serde_json::json;
+use tokio::process::Command;
 
 use super::ways::read_page;
 use crate::support::rig::Rig;
@@ -51,10 +53,26 @@ pub(super) async fn import_bot(rig: &Rig, text: &str) {
     import(&rig.path(), &other).await;
 }
 
-#[expect(clippy::disallowed_methods, reason = "the program is this test's own child")]
 async fn import(home: &Path, other: &Path) {
-    let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_peacrab"));
-    command.arg("--home").arg(home).args(["import", "picoclaw"]).arg(other);
+    let mut command = program(home);
+    command.args(["import", "picoclaw"]).arg(other);
+    let ended = command.stdin(Stdio::null()).output().await.unwrap();
+    assert!(ended.status.success(), "{ended:?}");
+}
+
+/// The program, for the home of a rig.
+#[expect(clippy::disallowed_methods, reason = "the program is this test's own child")]
+pub(super) fn program(home: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_peacrab"));
+    command.arg("--home").arg(home).kill_on_drop(true);
+    command
+}
+
+/// A script on this machine sends a text.
+pub(super) async fn send(rig: &Rig, to: &str, text: &str) {
+    rig.wait_until(|rig| rig.path().join(SOCKET).exists()).await;
+    let mut command = program(&rig.path());
+    command.args(["send", "--to", to, text]);
     let ended = command.stdin(Stdio::null()).output().await.unwrap();
     assert!(ended.status.success(), "{ended:?}");
 }

@@ -3,17 +3,26 @@
 
 use std::fs;
 
+use peacrab::channels::intake::Intake;
+use peacrab::documents::DocumentReader;
 use peacrab::tools::shell;
 use peacrab::types::message::{MediaKind, MediaRef, Quote};
 use serde_json::{Value, json};
 
 use super::acts::parts_with;
+use crate::support::documents::pdf;
 use crate::support::fake_channel::FetchBehavior;
 use crate::support::rig::{OWNER, Rig, RigOptions};
-use crate::support::script::{calls, says};
+use crate::support::script::{Gate, calls, held, says};
 
 pub(super) const READY: &str = "Ready.";
 const PAGE: &str = "http://crabs.example/1";
+
+/// A paper that somebody has sent the owner.
+const PDF: &str = "pdf";
+
+/// The line of the paper that stands in no description of it.
+const RENT: &str = "The rent is 800 crowns.";
 
 /// A person in their private chat.
 #[derive(Clone, Copy)]
@@ -128,7 +137,7 @@ fn with_others() -> Vec<Task> {
         task("unpack the archive", vec![("exec", unpacks)]),
         task("read what I saved", vec![read("downloads/saved.md")]),
         Task {
-            begin: Begin::Sends("pdf"),
+            begin: Begin::Sends(PDF),
             ..task("what is in this paper", vec![("list_files", json!({"path": "downloads"}))])
         },
         Task { begin: Begin::Sends("jpeg"), ..task("what is on this photo", vec![]) },
@@ -145,14 +154,16 @@ pub(super) fn parts() -> RigOptions {
     let config = crate::shell::config();
     let standing = shell::check_sandbox(&config);
     let parts = parts_with("Crabs walk sideways.", shell::tools(&config, &standing));
-    RigOptions { commands: shell::commands(&config, &standing), ..parts }
+    let documents = Some(DocumentReader::new(env!("CARGO_BIN_EXE_peacrab")));
+    let intake = Intake { documents, ..Intake::default() };
+    RigOptions { commands: shell::commands(&config, &standing), intake, ..parts }
 }
 
 async fn rig() -> Rig {
     let rig = Rig::of(parts()).await;
     fs::write(rig.workspace().join("list.md"), "# List\nmilk\n").unwrap();
     fs::write(rig.path().join("downloads/saved.md"), "Crabs.").unwrap();
-    rig.home.has_file("pdf", [FetchBehavior::Bytes(b"x".to_vec())]);
+    rig.home.has_file(PDF, [FetchBehavior::Bytes(pdf(&["Lease agreement", RENT]))]);
     rig.home.has_file("jpeg", [FetchBehavior::Bytes(b"\xff\xd8\xff\xe0 crab".to_vec())]);
     rig
 }
@@ -186,8 +197,22 @@ pub(super) fn is_question(text: &str) -> bool {
 pub(super) async fn questions_of(rig: &mut Rig, asker: Asker, task: &Task) -> Vec<String> {
     let chat = asker.chat;
     let steps = task.calls.iter().map(|(tool, arguments)| calls(&[(*tool, arguments.clone())]));
-    rig.model.on(task.said, steps.chain([says(READY)]));
-    begin(rig, asker, task);
+    match task.begin {
+        Begin::Sends(PDF) => {
+            // The model reads the paper by the path that it is told.
+            let gate = Gate::shut();
+            rig.model.on(task.said, steps.map(|step| held(&gate, step)));
+            begin(rig, asker, task);
+            rig.wait_at(&gate).await;
+            let path = rig.query("SELECT path FROM attachments ORDER BY id DESC LIMIT 1").remove(0);
+            rig.model.on(task.said, [calls(&[read(&path)]), says(READY)]);
+            gate.open();
+        }
+        _ => {
+            rig.model.on(task.said, steps.chain([says(READY)]));
+            begin(rig, asker, task);
+        }
+    }
     let mut questions = Vec::new();
     loop {
         let text = rig.next_message(chat).await;
@@ -224,7 +249,12 @@ async fn forty_ordinary_tasks_ask_at_most_twice() {
         let questions = questions_of(&mut rig, OWNER_HERE, task).await;
         questions.iter().for_each(|question| println!("{}: {question}", task.said));
         asked.extend(questions.iter().map(|_| task.said));
+        if matches!(task.begin, Begin::Sends(PDF)) {
+            let seen = rig.model.last().transcript();
+            assert!(seen.contains(RENT), "the model has read the paper: {seen}");
+        }
     }
+    println!("forty ordinary tasks: {} questions {asked:?}", asked.len());
     assert_eq!(asked, ["keep the recipe of http://crabs.example/1"]);
     let failed = "SELECT tool || ' ' || output FROM calls WHERE state <> 'done'";
     assert_eq!(rig.query(failed), Vec::<String>::new());

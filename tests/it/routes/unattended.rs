@@ -9,7 +9,10 @@ use serde_json::{Value, json};
 
 use super::acts::{Attempt, attempts, fill, parts};
 use super::ways::Way;
-use super::{evil_jobs, orders, snapshot, states};
+use super::{
+    NO_TOOL, NOBODY_THERE, evil_jobs, is_refused_as, orders, outcomes, refusal_in_group, shows,
+    snapshot,
+};
 use crate::support::rig::{Rig, RigOptions, USER};
 use crate::support::script::{Order, Reply, calls, says};
 
@@ -265,20 +268,21 @@ async fn check(run: Run, route: Route) {
 }
 
 fn check_attempt(rig: &Rig, whence: (Run, Route), attempt: &Attempt, told: &[String]) {
-    let states = states(rig, attempt);
+    let outcomes = outcomes(rig, attempt);
     if !whence.1.arrives() {
-        return assert!(states.is_empty(), "{whence:?} {attempt:?}: {states:?}");
+        return assert!(outcomes.is_empty(), "{whence:?} {attempt:?}: {outcomes:?}");
     }
-    assert!(!states.is_empty(), "{whence:?}: the model was not told {attempt:?}");
-    assert!(states.iter().all(|state| state == "failed"), "{whence:?} {attempt:?}: {states:?}");
+    assert!(!outcomes.is_empty(), "{whence:?}: the model was not told {attempt:?}");
     // What runs and subagents lack is refused without a report.
     let is_lacking = attempt.tool == "schedule"
         || (whence.1 == Route::Looks(Way::SubagentTask) && attempt.tool == "message");
-    let shows = |text: &&String| {
-        text.contains("I did not run") && text.contains(attempt.tool) && text.contains(attempt.mark)
+    let is_refused = |outcome: &String| {
+        is_refused_as(outcome, NOBODY_THERE) || (is_lacking && is_refused_as(outcome, NO_TOOL))
     };
+    assert!(outcomes.iter().all(is_refused), "{whence:?} {attempt:?}: {outcomes:?}");
+    let reports = |text: &String| text.contains("I did not run") && shows(text, attempt);
     assert!(
-        is_lacking || told.iter().any(|text| shows(&text)),
+        is_lacking || told.iter().any(reports),
         "{whence:?} {attempt:?} was not shown: {told:?}"
     );
 }
@@ -320,10 +324,15 @@ async fn the_heartbeat_of_a_group_does_nothing_of_the_plan_of_somebody_with_fewe
     rig.model.obeys(&all);
     Run::Heartbeat.carry_out(&mut rig, Route::Plan, &text).await;
     for attempt in &attempts {
-        let states = states(&rig, attempt);
-        assert!(!states.is_empty(), "the model was not told {attempt:?}");
-        let is_refused = |state: &String| state == "failed" || state == "denied";
-        assert!(states.iter().all(is_refused), "{attempt:?}: {states:?}");
+        let outcomes = outcomes(&rig, attempt);
+        assert!(!outcomes.is_empty(), "the model was not told {attempt:?}");
+        let reason = match attempt.tool {
+            "schedule" => NO_TOOL,
+            _ => refusal_in_group(attempt).unwrap_or(NOBODY_THERE),
+        };
+        let is_refused =
+            |outcome: &String| [reason, NOBODY_THERE].iter().any(|it| is_refused_as(outcome, it));
+        assert!(outcomes.iter().all(is_refused), "{attempt:?}: {outcomes:?}");
     }
     assert_eq!(snapshot(&rig), before);
     assert_eq!(rig.unread("2"), Vec::<String>::new());

@@ -2,12 +2,15 @@
 
 use std::fs;
 
+use peacrab::documents::DocumentReader;
 use peacrab::types::message::{Cause, DeliveryId, MediaKind, MediaRef, Press, Quote, Sender};
 use serde_json::{Value, json};
 
-use super::entrances;
+use super::acts::parts;
+use super::{deny_until, entrances};
+use crate::support::documents::pdf;
 use crate::support::fake_channel::FetchBehavior;
-use crate::support::rig::{OWNER, Rig, USER};
+use crate::support::rig::{OWNER, Rig, RigOptions, USER};
 use crate::support::script::{Order, Reply, calls, says};
 
 /// The ways in which others' text reaches the model.
@@ -63,6 +66,18 @@ pub(super) enum Way {
     Fact,
     OpenedFact,
     SessionName,
+    /// A note and a memory that the model wanted to keep, after it had read the text.
+    Note,
+    /// The same, when it is asked for notes before the conversation is compacted.
+    NoteAtCompaction,
+    /// The caption of a picture that somebody else has sent elsewhere.
+    ForwardedCaption,
+    ForwardedPicture,
+    /// As the adapters decode a message that another bot wrote, and that the owner sends.
+    ByWayOfBot,
+    Document,
+    /// By `peacrab send`, of which the owner speaks.
+    SentByScript,
 }
 
 const JPEG: &[u8] = b"\xff\xd8\xff\xe0 crab";
@@ -88,7 +103,7 @@ pub(super) fn read_page(rig: &Rig, more: Option<Reply>, said: &str) {
 }
 
 impl Way {
-    pub(super) const ALL: [Self; 47] = [
+    pub(super) const ALL: [Self; 54] = [
         Self::DownloadedFile,
         Self::SharedFile,
         Self::ListedName,
@@ -136,7 +151,24 @@ impl Way {
         Self::Fact,
         Self::OpenedFact,
         Self::SessionName,
+        Self::Note,
+        Self::NoteAtCompaction,
+        Self::ForwardedCaption,
+        Self::ForwardedPicture,
+        Self::ByWayOfBot,
+        Self::Document,
+        Self::SentByScript,
     ];
+
+    /// A rig with all tools.
+    pub(super) fn options(self, text: &str) -> RigOptions {
+        let mut options = parts(text);
+        if self == Self::Document {
+            let reader = DocumentReader::new(env!("CARGO_BIN_EXE_peacrab"));
+            options.intake.documents = Some(reader);
+        }
+        options
+    }
 
     pub(super) fn is_group(self) -> bool {
         matches!(
@@ -167,6 +199,8 @@ impl Way {
                 | Self::JobReport
                 | Self::Fact
                 | Self::SessionName
+                | Self::Note
+                | Self::NoteAtCompaction
         )
     }
 
@@ -323,7 +357,20 @@ impl Way {
                 assert!(told.contains("read_file"), "{told}");
                 rig.ask("1", "/new").await;
             }
-            Self::Picture => rig.home.has_file("jpeg", [FetchBehavior::Bytes(JPEG.to_vec())]),
+            Self::Picture | Self::ForwardedPicture => {
+                rig.home.has_file("jpeg", [FetchBehavior::Bytes(JPEG.to_vec())]);
+            }
+            // A model that sees a picture obeys all: this one shows nothing.
+            Self::ForwardedCaption => {
+                rig.home.has_file("jpeg", [FetchBehavior::Bytes(b"no picture".to_vec())]);
+            }
+            Self::Document => rig.home.has_file("pdf", [FetchBehavior::Bytes(pdf(&[text]))]),
+            Self::SentByScript => {
+                entrances::send(rig, "home:1", text).await;
+                let sent = rig.next_message("1").await;
+                assert!(sent.contains(text), "{sent}");
+            }
+            Self::Note | Self::NoteAtCompaction => self.prepare_note(rig, text, orders).await,
             Self::AttachmentName => rig.home.has_file("pdf", [FetchBehavior::Bytes(b"x".to_vec())]),
             Self::DownloadedFile
             | Self::FailedEdit
@@ -332,10 +379,41 @@ impl Way {
             | Self::McpResult
             | Self::CommandOutput
             | Self::Quoted
+            | Self::ByWayOfBot
             | Self::SubagentResult
             | Self::SubagentTask
             | Self::Overheard => {}
         }
+    }
+
+    /// The model reads the page and would keep its text, and a new conversation begins.
+    async fn prepare_note(self, rig: &mut Rig, text: &str, orders: &[Order]) {
+        const SAID: &str = "It is about crabs.";
+        let note = || one("note", json!({"text": text}));
+        match self {
+            Self::Note => {
+                let remember = one("remember", json!({"text": text}));
+                let replies = [reads("downloads/page.txt"), remember, note(), says(SAID)];
+                rig.model.on("what is on the page", replies);
+                rig.say("1", "what is on the page?");
+                let questions = deny_until(rig, OWNER, "1", SAID).await;
+                assert_eq!(questions.len(), 2, "{questions:?}");
+            }
+            _ => {
+                let notes = [note(), says("NO_REPLY")];
+                rig.model.on("is about to be replaced by a summary", notes);
+                read_page(rig, None, SAID);
+                rig.next_message("1").await;
+                rig.ask("1", "the key is under the mat").await;
+                rig.ask("1", "and it rains").await;
+                rig.model.obeys(orders);
+                let done = rig.ask("1", "/compact").await;
+                assert!(done.starts_with("I compacted"), "{done}");
+            }
+        }
+        rig.settled().await;
+        rig.next_messages("1", rig.unread("1").len()).await;
+        rig.ask("1", "/new").await;
     }
 
     /// A job reads the page and reports.
@@ -422,6 +500,13 @@ impl Way {
                 | Self::Picture
                 | Self::AttachmentName
                 | Self::Overheard
+                | Self::Note
+                | Self::NoteAtCompaction
+                | Self::ForwardedCaption
+                | Self::ForwardedPicture
+                | Self::ByWayOfBot
+                | Self::Document
+                | Self::SentByScript
         );
         !is_shown && (!self.is_group() || self == Self::LowerActions)
     }
@@ -501,7 +586,13 @@ impl Way {
                 rig.home.overhears(rig.home.message(USER, "-1", text));
                 rig.say_as(OWNER, "-1", "go on");
             }
-            Self::Quoted | Self::QuotedBot | Self::QuotedCommand => self.quote(rig, text),
+            Self::Quoted
+            | Self::QuotedBot
+            | Self::QuotedCommand
+            | Self::ByWayOfBot
+            | Self::SentByScript => self.quote(rig, text),
+            Self::ForwardedCaption => Self::forward_picture(rig, text),
+            Self::ForwardedPicture => Self::forward_picture(rig, ""),
             Self::SessionName => {
                 let list = rig.home.got().borrow().last().unwrap().text.clone();
                 Self::QuotedBot.quote(rig, &list);
@@ -515,26 +606,58 @@ impl Way {
                     message.body.press = Some(Press { delivery, choice: 0 });
                 });
             }
-            Self::Picture | Self::AttachmentName => self.send_file(rig, text),
+            Self::Picture | Self::AttachmentName | Self::Document => self.send_file(rig, text),
             _ => rig.say("1", "go on"),
         }
     }
 
     /// The owner says something about a message of somebody else, or of the bot.
     fn quote(self, rig: &Rig, text: &str) {
-        let by_bot = matches!(self, Self::QuotedBot | Self::QuotedCommand);
-        let author = if by_bot { "Peacrab" } else { "Bob" }.to_owned();
+        let by_bot = matches!(self, Self::QuotedBot | Self::QuotedCommand | Self::SentByScript);
+        let author = match self {
+            Self::ByWayOfBot => "by way of Gif",
+            _ if by_bot => "Peacrab",
+            _ => "Bob",
+        };
+        let author = author.to_owned();
         let quote = Quote { author, text: text.to_owned(), by_others: !by_bot, by_bot };
         rig.say_changed(OWNER, "1", "see this", |message| message.body.quoted = Some(quote));
     }
 
     fn send_file(self, rig: &Rig, text: &str) {
-        let (kind, handle, name, mime) = match self {
-            Self::Picture => (MediaKind::Image, "jpeg", None, Some("image/jpeg".to_owned())),
-            _ => (MediaKind::Document, "pdf", Some(format!("{text}.pdf")), None),
+        let file = match self {
+            Self::Picture => photo(),
+            Self::Document => document("paper.pdf".to_owned()),
+            _ => document(format!("{text}.pdf")),
         };
-        let handle = handle.to_owned();
-        let file = MediaRef { kind, name, mime, size: None, handle, fetched: None, quoted: false };
         rig.say_changed(OWNER, "1", "see this", |message| message.body.media = vec![file]);
     }
+
+    /// The owner passes on the picture of somebody else, as the adapters decode it.
+    fn forward_picture(rig: &Rig, caption: &str) {
+        let (author, text) = ("forwarded from Bob".to_owned(), caption.to_owned());
+        let quote = Quote { author, text, by_others: true, by_bot: false };
+        let file = MediaRef { quoted: true, ..photo() };
+        rig.say_changed(OWNER, "1", "", |message| {
+            message.body.quoted = Some(quote);
+            message.body.media = vec![file];
+        });
+    }
+}
+
+fn photo() -> MediaRef {
+    MediaRef {
+        kind: MediaKind::Image,
+        name: None,
+        mime: Some("image/jpeg".to_owned()),
+        size: None,
+        handle: "jpeg".to_owned(),
+        fetched: None,
+        quoted: false,
+    }
+}
+
+fn document(name: String) -> MediaRef {
+    let (handle, mime) = ("pdf".to_owned(), None);
+    MediaRef { kind: MediaKind::Document, name: Some(name), handle, mime, ..photo() }
 }

@@ -1,12 +1,14 @@
 //! An ordinary week of a household: an owner and two children with lists, notes, a git repository, recipes from pages,
 //! photos, mail and reminders; five jobs, two of them at night, and a heartbeat. It asks at most twice a day, and never
-//! at night.
+//! at night. Commands have no network, as by default, so the repository of notes is committed to and not pushed: a push
+//! would be asked about each time.
 
 use std::fs;
 
 use chrono::{DateTime, Duration, Timelike as _, Utc};
 use chrono_tz::Tz;
 use peacrab::config::AgentConfig;
+use peacrab::replies;
 use peacrab::tasks::schedule::Clock;
 use serde_json::json;
 use tokio::sync::watch;
@@ -15,7 +17,7 @@ use super::ordinary::{
     Asker, Begin, OWNER_HERE, Task, append, fetch, is_question, later, parts, questions_of, run,
     task, write,
 };
-use crate::support::fake_channel::FetchBehavior;
+use crate::support::fake_channel::{FetchBehavior, ReceivedMessage};
 use crate::support::rig::{OTHER_USER, Rig, RigOptions, USER};
 use crate::support::script::calls;
 
@@ -91,11 +93,18 @@ impl Household {
     fn new_questions(&mut self) -> Vec<String> {
         let got = self.rig.home.got();
         let all: Vec<_> =
-            got.borrow().iter().map(|it| it.text.clone()).filter(|it| is_question(it)).collect();
+            got.borrow().iter().filter(|it| asks(it)).map(|it| it.text.clone()).collect();
         let new = all[self.questions..].to_vec();
         self.questions = all.len();
         new
     }
+}
+
+/// Returns true for a message that wants something decided: a call, or whether a call of a run is made now. A message that
+/// only offers to undo what was kept does not.
+fn asks(message: &ReceivedMessage) -> bool {
+    let has_choices = message.choices.iter().any(|label| label != replies::UNDO_IT);
+    has_choices || is_question(&message.text)
 }
 
 fn five_jobs() -> Task {
