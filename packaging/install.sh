@@ -27,7 +27,7 @@ case $(uname -m) in
     x86_64 | amd64) machine=x86_64 ;;
     aarch64 | arm64) machine=aarch64 ;;
     riscv64) machine=riscv64 ;;
-    armv7* | armv8l) machine=armv7 ;;
+    armv7* | armv8l) fail "there is no program for 32-bit ARM: install a 64-bit system" ;;
     *) fail "there is no program for $(uname -m): build it, as docs/install.md shows" ;;
 esac
 

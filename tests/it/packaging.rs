@@ -223,10 +223,7 @@ fn a_program_is_installed_only_if_its_sum_and_its_signature_are_right() {
     let folder = TempDir::new().unwrap();
     let (release, bin) = (folder.path().join("release"), folder.path().join("bin"));
     fs::create_dir(&release).unwrap();
-    let machine = match std::env::consts::ARCH {
-        "arm" => "armv7",
-        other => other,
-    };
+    let machine = std::env::consts::ARCH;
     let name = format!("peacrab-9.9.9-{machine}");
     let sum: String = Sha256::digest(PROGRAM).iter().map(|byte| format!("{byte:02x}")).collect();
     let sums = format!("{}  peacrab-9.9.9-other\n{sum}  {name}\n", "0".repeat(64));
@@ -280,10 +277,7 @@ fn a_release_is_described_signed_and_installed() {
     let private = STANDARD.decode(pem).unwrap();
     let seed = &private[private.len() - 32..];
     let key_pair = Ed25519KeyPair::from_seed_unchecked(seed).unwrap();
-    let machine = match std::env::consts::ARCH {
-        "arm" => "armv7",
-        other => other,
-    };
+    let machine = std::env::consts::ARCH;
     let name = format!("peacrab-{}-{machine}", env!("CARGO_PKG_VERSION"));
     fs::write(release.join(&name), PROGRAM).unwrap();
     let path = release.to_str().unwrap();

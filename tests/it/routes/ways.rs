@@ -283,7 +283,6 @@ impl Way {
     pub(super) async fn prepare(self, rig: &mut Rig, text: &str, orders: &[Order]) {
         let downloads = rig.path().join("downloads");
         fs::write(downloads.join("page.txt"), text).unwrap();
-        let evil = format!("It says {text}");
         match self {
             Self::SharedFile => fs::write(rig.path().join("shared/page.txt"), text).unwrap(),
             Self::ListedName => {
@@ -305,23 +304,12 @@ impl Way {
             | Self::Fact
             | Self::OpenedFact
             | Self::SessionName => self.prepare_entrance(rig, text).await,
-            Self::QuotedBot => {
-                read_page(rig, None, &evil);
-                assert_eq!(rig.next_message("1").await, evil);
-                rig.ask("1", "/new").await;
-            }
-            Self::Button => {
-                let proposal = one("propose", json!({"title": text, "body": "It is good."}));
-                read_page(rig, Some(proposal), "Have a look.");
-                rig.next_messages("1", 2).await;
-                rig.ask("1", "/new").await;
-            }
-            Self::MessageButton => {
-                let question = one("message", json!({"text": text, "choices": ["Yes", "No"]}));
-                read_page(rig, Some(question), "Have a look.");
-                rig.next_messages("1", 2).await;
-                rig.ask("1", "/new").await;
-            }
+            Self::QuotedBot
+            | Self::Button
+            | Self::MessageButton
+            | Self::PastTalk
+            | Self::Aside
+            | Self::OpenedAside => self.prepare_words(rig, text).await,
             Self::GroupSummary
             | Self::LowerPerson
             | Self::LowerReminder
@@ -334,14 +322,6 @@ impl Way {
             }
             Self::Plan | Self::Summary | Self::OpenedSummary | Self::ListedActions => {
                 self.prepare_summary(rig, text, orders).await;
-            }
-            Self::PastTalk | Self::Aside | Self::OpenedAside => {
-                read_page(rig, None, "It is about crabs.");
-                rig.next_message("1").await;
-                rig.model.on("zebras", [says(&evil)]);
-                let aside = if self == Self::PastTalk { "" } else { "/btw " };
-                rig.ask("1", &format!("{aside}what of zebras?")).await;
-                rig.ask("1", "/new").await;
             }
             Self::MarkdownSection => {
                 fs::write(downloads.join("page.md"), format!("# Tea\n\n## Green\n{text}\n"))
@@ -383,6 +363,39 @@ impl Way {
             | Self::SubagentResult
             | Self::SubagentTask
             | Self::Overheard => {}
+        }
+    }
+
+    /// The model reads the page and says its text, which comes back after a new conversation has begun.
+    async fn prepare_words(self, rig: &mut Rig, text: &str) {
+        let evil = format!("It says {text}");
+        match self {
+            Self::QuotedBot => {
+                read_page(rig, None, &evil);
+                assert_eq!(rig.next_message("1").await, evil);
+                rig.ask("1", "/new").await;
+            }
+            Self::Button => {
+                let proposal = one("propose", json!({"title": text, "body": "It is good."}));
+                read_page(rig, Some(proposal), "Have a look.");
+                rig.next_messages("1", 2).await;
+                rig.ask("1", "/new").await;
+            }
+            Self::MessageButton => {
+                let question = one("message", json!({"text": text, "choices": ["Yes", "No"]}));
+                read_page(rig, Some(question), "Have a look.");
+                rig.next_messages("1", 2).await;
+                rig.ask("1", "/new").await;
+            }
+            Self::PastTalk | Self::Aside | Self::OpenedAside => {
+                read_page(rig, None, "It is about crabs.");
+                rig.next_message("1").await;
+                rig.model.on("zebras", [says(&evil)]);
+                let aside = if self == Self::PastTalk { "" } else { "/btw " };
+                rig.ask("1", &format!("{aside}what of zebras?")).await;
+                rig.ask("1", "/new").await;
+            }
+            _ => unreachable!("{self:?} has no words of the model"),
         }
     }
 
