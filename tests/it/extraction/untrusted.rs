@@ -76,7 +76,8 @@ async fn nobody_else_keeps_it_and_no_program_does() {
         let source = peacrab::types::source::Source::Unknown;
         message.body.sources = vec![peacrab::types::source::SourceSpan(source, 12)];
     });
-    assert_eq!(rig.next_message("1").await, "re: /remember #3");
+    let answer = rig.next_message("1").await;
+    assert!(answer.starts_with("re: /remember #3"), "{answer}");
     assert_eq!(rig.query("SELECT text FROM facts WHERE origin = 'offered'").len(), 1);
     rig.finish().await;
 }

@@ -89,9 +89,11 @@ async fn it_keeps_long_words_whole_and_the_results_before_the_first_untrusted_pa
     rig.model.on("page", [reads(), says("It is about zebras.")]);
     rig.ask("1", "what is on the page?").await;
     let long = format!("my list: {}.", ["tea"; 1_500].join(" "));
+    rig.model.on("my list", [says("It is long.")]);
     rig.ask("1", &long).await;
     let done = rig.ask("1", "/clean").await;
     assert!(done.contains("Your own words are still here. "), "{done}");
+    rig.model.on("and now", [says("Fine.")]);
     rig.ask("1", "and now?").await;
     let told = rig.model.last().transcript();
     for kept in ["Plant the quinces.", "I have read it.", &long] {
