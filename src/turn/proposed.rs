@@ -3,7 +3,8 @@
 
 use similar::TextDiff;
 
-use crate::tools::{Effect, ToolContext, ToolKind, ToolOutput, message};
+use crate::conversation::asks::CallApproval;
+use crate::tools::{Effect, ToolChange, ToolContext, ToolKind, ToolOutput, message};
 use crate::turn::services::TurnServices;
 use crate::types::call_files::{CallFiles, ChangedFile, SentFile};
 use crate::types::message::{Attachment, Body, Content};
@@ -49,7 +50,7 @@ pub(crate) async fn find_files(
             let Ok(ToolOutput::Change(change)) = tool.call_json(&call.arguments, cx).await else {
                 return ProposedFiles::default();
             };
-            let files = Some(changed_file(&change.file));
+            let files = Some(changed_file(&change));
             let compare = move |workspace: &Workspace| compare(workspace, &change.file);
             let diff = turns.services.workspace.run_blocking(compare).await;
             ProposedFiles { files, diff }
@@ -60,7 +61,7 @@ pub(crate) async fn find_files(
 /// Returns the files of a call that has been carried out as far as its output: those that are changed or sent next.
 pub(crate) async fn files_of(turns: &TurnServices, output: &ToolOutput) -> Option<CallFiles> {
     let effects = match output {
-        ToolOutput::Change(change) => return Some(changed_file(&change.file)),
+        ToolOutput::Change(change) => return Some(changed_file(change)),
         ToolOutput::Effects { effects, .. } => effects,
         ToolOutput::Text { .. } | ToolOutput::Asks(_) | ToolOutput::Awaits(_) => return None,
     };
@@ -89,9 +90,20 @@ fn copy_of(effect: &Effect) -> Option<(String, String)> {
     Some((copy.clone(), original.clone()))
 }
 
-fn changed_file(change: &FileChange) -> CallFiles {
-    let path = change.path.as_str().to_owned();
-    CallFiles::Changes(ChangedFile { path, before: change.before.as_ref().map(Hash::to_string) })
+/// Returns true if an approval covers a call with these files. A call that adds to a file does the same whatever the file
+/// contains.
+pub(crate) fn covers(approval: &CallApproval, files: Option<&CallFiles>) -> bool {
+    approval.files.as_ref() == files
+}
+
+fn changed_file(change: &ToolChange) -> CallFiles {
+    let ToolChange { file, only_adds, .. } = change;
+    let path = file.path.as_str().to_owned();
+    if *only_adds {
+        return CallFiles::Adds { path };
+    }
+    let before = file.before.as_ref().map(Hash::to_string);
+    CallFiles::Changes(ChangedFile { path, before })
 }
 
 fn compare(workspace: &Workspace, change: &FileChange) -> Option<String> {

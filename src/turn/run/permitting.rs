@@ -268,7 +268,7 @@ impl ActiveTurn<'_> {
             return None;
         }
         let files = Box::pin(proposed::find_files(self.turns, call, cx)).await.files;
-        given.iter().find(|approval| approval.files == files).cloned()
+        given.iter().find(|approval| proposed::covers(approval, files.as_ref())).cloned()
     }
 
     /// Returns an explanation for the model if people would be asked about a file by another name than its own. They

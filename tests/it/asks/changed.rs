@@ -1,6 +1,7 @@
 //! An approval covers a call with the files that people were shown. If one has changed since, they are asked again.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 
 use serde_json::{Value, json};
 
@@ -63,8 +64,45 @@ async fn a_line_that_came_in_meanwhile_is_not_taken_away_unseen() {
     check(("write_file", write), Some(before), meanwhile, "rye\n").await;
     let edit = json!({"path": "list.md", "old": "milk", "new": "oat milk"});
     check(("edit_file", edit), Some(before), meanwhile, "bread\noat milk\neggs\n").await;
-    let append = json!({"path": "list.md", "content": "salt\n"});
-    check(("append_file", append), Some(before), meanwhile, "bread\nmilk\neggs\nsalt\n").await;
+}
+
+/// Asks about a call, and allows it after something else has happened. Gives what is heard then.
+async fn allow_after(rig: &mut Rig, call: (&str, Value), meanwhile: impl FnOnce()) -> Vec<String> {
+    rig.model.on("change", [calls(&[call]), says("Ready.")]);
+    rig.ask("1", "change it").await;
+    meanwhile();
+    allow(rig).await
+}
+
+#[tokio::test]
+async fn what_is_only_added_is_allowed_whatever_the_file_contains_by_then() {
+    let mut rig = Rig::of(parts()).await;
+    let list = rig.workspace().join("list.md");
+    fs::write(&list, "bread\n").unwrap();
+    let append = ("append_file", json!({"path": "list.md", "content": "salt\n"}));
+    let change = || fs::write(&list, "bread\neggs\n").unwrap();
+    let heard = allow_after(&mut rig, append, change).await;
+    assert!(heard.contains(&"Ready.".to_owned()), "{heard:?}");
+    assert_eq!(fs::read_to_string(&list).unwrap(), "bread\neggs\nsalt\n");
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn nothing_is_added_unseen_to_a_file_to_which_the_path_leads_by_then() {
+    let mut rig = Rig::of(parts()).await;
+    let (list, other) = (rig.workspace().join("list.md"), rig.workspace().join("other.md"));
+    fs::write(&list, "bread\n").unwrap();
+    fs::write(&other, "eggs\n").unwrap();
+    let append = ("append_file", json!({"path": "list.md", "content": "salt\n"}));
+    let exchange = || {
+        fs::remove_file(&list).unwrap();
+        symlink("other.md", &list).unwrap();
+    };
+    asked_again(&allow_after(&mut rig, append, exchange).await);
+    assert_eq!(fs::read_to_string(&other).unwrap(), "eggs\n");
+    assert!(allow(&mut rig).await.contains(&"Ready.".to_owned()));
+    assert_eq!(fs::read_to_string(&other).unwrap(), "eggs\nsalt\n");
+    rig.finish().await;
 }
 
 #[tokio::test]
