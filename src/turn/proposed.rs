@@ -4,6 +4,7 @@
 use similar::TextDiff;
 
 use crate::conversation::asks::CallApproval;
+use crate::memory;
 use crate::tools::{Effect, ToolChange, ToolContext, ToolKind, ToolOutput, message};
 use crate::turn::services::TurnServices;
 use crate::types::call_files::{CallFiles, ChangedFile, SentFile};
@@ -91,9 +92,22 @@ fn copy_of(effect: &Effect) -> Option<(String, String)> {
 }
 
 /// Returns true if an approval covers a call with these files. A call that adds to a file does the same whatever the file
-/// contains.
+/// contains, and all notes of a memory are one target: it depends on the day in which file they are.
 pub(crate) fn covers(approval: &CallApproval, files: Option<&CallFiles>) -> bool {
-    approval.files.as_ref() == files
+    match (&approval.files, files) {
+        (Some(CallFiles::Adds { path: approved }), Some(CallFiles::Adds { path })) => {
+            approved == path || are_notes_of_one_memory(approved, path)
+        }
+        (approved, files) => approved.as_ref() == files,
+    }
+}
+
+fn are_notes_of_one_memory(one: &str, other: &str) -> bool {
+    let folder = |path: &str| -> Option<String> {
+        let path = path.parse::<WorkspacePath>().ok()?;
+        memory::notes_folder(&path).map(str::to_owned)
+    };
+    folder(one).is_some_and(|one| folder(other) == Some(one))
 }
 
 fn changed_file(change: &ToolChange) -> CallFiles {

@@ -14,7 +14,7 @@ use crate::support::script::{calls, says};
 const YES: usize = 0;
 
 fn parts() -> RigOptions {
-    let tools = ["write_file", "edit_file", "append_file", "message"];
+    let tools = ["write_file", "edit_file", "append_file", "note", "message"];
     approving(|it| it.approvals.tools = tools.map(str::to_owned).to_vec())
 }
 
@@ -103,6 +103,41 @@ async fn nothing_is_added_unseen_to_a_file_to_which_the_path_leads_by_then() {
     assert!(allow(&mut rig).await.contains(&"Ready.".to_owned()));
     assert_eq!(fs::read_to_string(&other).unwrap(), "eggs\nsalt\n");
     rig.finish().await;
+}
+
+/// Allows a note that was asked about when it belonged into this file.
+async fn allow_note(rig: &mut Rig, path: &str) -> Vec<String> {
+    let note = ("note", json!({"text": "Bread is baked."}));
+    rig.model.on("change", [calls(&[note]), says("Ready.")]);
+    rig.ask("1", "change it").await;
+    rig.execute(&format!("UPDATE asks SET files = json_set(files, '$.adds.path', '{path}')"));
+    allow(rig).await
+}
+
+#[tokio::test]
+async fn a_note_that_was_asked_about_on_another_day_needs_no_second_yes() {
+    let mut rig = Rig::of(parts()).await;
+    let heard = allow_note(&mut rig, "memory/200001/20000101.md").await;
+    assert!(heard.contains(&"Ready.".to_owned()), "{heard:?}");
+    let told = rig.model.last().transcript();
+    assert!(told.contains("Noted in memory/") && !told.contains("memory/200001"), "{told}");
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_note_needs_a_second_yes_where_another_file_was_asked_about() {
+    let others = [
+        "people/9/workspace/memory/200001/20000101.md",
+        "memory/200001/20000201.md",
+        "memory/MEMORY.md",
+        "200001/20000101.md",
+    ];
+    for other in others {
+        let mut rig = Rig::of(parts()).await;
+        asked_again(&allow_note(&mut rig, other).await);
+        assert!(allow(&mut rig).await.contains(&"Ready.".to_owned()), "{other}");
+        rig.finish().await;
+    }
 }
 
 #[tokio::test]
