@@ -150,6 +150,23 @@ async fn a_file_that_was_not_there_is_not_replaced_unseen() {
 }
 
 #[tokio::test]
+async fn what_cannot_be_done_any_more_is_not_asked_about_again() {
+    let edit = json!({"path": "list.md", "old": "milk", "new": "oat milk"});
+    let send = json!({"text": "Here.", "files": ["list.md"]});
+    for call in [("edit_file", edit), ("message", send)] {
+        let mut rig = Rig::with(FakeChannel::taking_files(1_000_000), parts()).await;
+        let list = rig.workspace().join("list.md");
+        fs::write(&list, "milk\n").unwrap();
+        let heard = allow_after(&mut rig, call, || fs::remove_file(&list).unwrap()).await;
+        assert!(heard.contains(&"Ready.".to_owned()), "{heard:?}");
+        let told = rig.model.last().transcript();
+        assert!(told.contains("not as it was when it was approved"), "{told}");
+        assert!(!list.exists());
+        rig.finish().await;
+    }
+}
+
+#[tokio::test]
 async fn a_yes_of_a_former_version_is_asked_for_again() {
     let mut rig = Rig::of(parts()).await;
     let write = ("write_file", json!({"path": "list.md", "content": "rye\n"}));
