@@ -75,7 +75,7 @@ pub(super) struct OpenCall {
     pub(super) asks: Option<(PermissionReason, Decider)>,
     /// The approval by which it is made.
     pub(super) approval: Option<CallApproval>,
-    /// True if it was approved with other files than it has now.
+    /// True if it was approved before, which does not cover its files as they are now.
     pub(super) is_asked_again: bool,
     /// The person's own words that it keeps without approval.
     pub(super) own_words: Option<String>,
