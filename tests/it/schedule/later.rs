@@ -105,6 +105,24 @@ async fn the_report_shows_what_a_call_would_change() {
     scene.rig.finish().await;
 }
 
+#[tokio::test]
+async fn two_changes_of_a_file_in_different_messages_are_not_shown_against_the_same_contents() {
+    let mut scene = scene().await;
+    scene.add("1", json!({"when": "20m", "text": TASK})).await;
+    let others = (1..=5).map(|number| append(&format!("{number}.md")));
+    let last = ("append_file", json!({"path": "tide.md", "content": "crab\n"}));
+    let all: Vec<_> = [append("tide.md")].into_iter().chain(others).chain([last]).collect();
+    scene.rig.model.on(TASK, [calls(&all), completes("I could not write it.")]);
+    scene.later(21);
+    let heard = scene.rig.next_messages("1", 3).await;
+    let reports: Vec<_> = heard.iter().filter(|it| it.starts_with("I did not run")).collect();
+    assert_eq!(reports.len(), 2, "{heard:?}");
+    assert!(reports[0].contains("+++ tide.md\n"), "{heard:?}");
+    let arguments = r#"{"path":"tide.md","content":"crab\n"}"#;
+    assert!(reports[1].contains(arguments) && !reports[1].contains("```diff"), "{heard:?}");
+    scene.rig.finish().await;
+}
+
 #[test]
 fn a_long_change_is_cut_in_the_report_and_whole_in_its_file() {
     let change = format!("--- a.md\n+++ a.md\n{}+The end.", "+A line.\n".repeat(500));
