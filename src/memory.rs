@@ -86,6 +86,14 @@ pub fn notes_path(day: NaiveDate) -> WorkspacePath {
     path(&format!("memory/{}.md", day.format("%Y%m/%Y%m%d")))
 }
 
+/// Returns the folder of the memory to whose notes a file belongs. None for files that are no notes of a day.
+pub fn notes_folder(path: &WorkspacePath) -> Option<&str> {
+    let (month_folder, name) = path.as_str().rsplit_once('/')?;
+    let (folder, month) = month_folder.rsplit_once('/')?;
+    let day = NaiveDate::parse_from_str(name.strip_suffix(".md")?, "%Y%m%d").ok()?;
+    (is_memory(path) && day.format("%Y%m").to_string() == month).then_some(folder)
+}
+
 /// Returns true if a file belongs to the memory: MEMORY.md or the notes.
 pub fn is_memory(path: &WorkspacePath) -> bool {
     let names: Vec<_> = path.as_str().split('/').take(4).collect();

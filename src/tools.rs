@@ -204,6 +204,8 @@ pub struct ToolChange {
     pub file: FileChange,
     /// The call that the change undoes.
     pub undoes: Option<CallId>,
+    /// True if it only adds text at the end of the file, whatever the file contains.
+    pub only_adds: bool,
 }
 
 impl ToolOutput {
@@ -218,7 +220,15 @@ impl ToolOutput {
 
     /// Creates a change of a file that undoes no call.
     fn change(for_model: String, file: FileChange) -> Self {
-        Self::Change(ToolChange { for_model, file, undoes: None })
+        Self::Change(ToolChange { for_model, file, undoes: None, only_adds: false })
+    }
+
+    /// Marks a change as one that only adds text at the end of the file, whatever the file contains.
+    fn only_adding(self) -> Self {
+        match self {
+            Self::Change(change) => Self::Change(ToolChange { only_adds: true, ..change }),
+            other => other,
+        }
     }
 
     /// Creates one change of our own store.

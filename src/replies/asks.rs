@@ -71,7 +71,7 @@ pub struct ApprovalPrompt {
     pub change: Option<String>,
     /// The files that it sends, as they are now.
     pub files: Vec<SentFile>,
-    /// It was allowed with other files, which have changed since.
+    /// It was allowed before, but that does not cover its files as they are now.
     pub is_asked_again: bool,
     /// Why it must be, as the rest of a sentence.
     pub why: String,
@@ -103,7 +103,7 @@ impl ApprovalPrompt {
 
     /// The call with its files, as it stands in a question.
     fn shown(&self) -> String {
-        let again = if self.is_asked_again { CHANGED_SINCE_ASKED } else { "" };
+        let again = if self.is_asked_again { ASKED_AGAIN } else { "" };
         let files = sent_files(&self.files).map(|files| format!("\n{}", as_is(files)));
         format!("{again}{}{}", self.shown_call(), files.unwrap_or_default())
     }
@@ -136,9 +136,9 @@ pub fn sent_files(files: &[SentFile]) -> Option<String> {
     (!listed.is_empty()).then(|| format!("Files, exactly as they are now: {}", listed.join(", ")))
 }
 
-/// Stands before a call that is asked about again.
-const CHANGED_SINCE_ASKED: &str =
-    "A file has changed since you were asked, so I ask again. This is what the call does now.\n";
+/// Stands before a call that is asked about again. A version that asked before may not have stored its files.
+const ASKED_AGAIN: &str =
+    "I ask again, because this may not be what you were shown. This is what the call does now.\n";
 
 /// Asks whether a call may be made.
 pub fn ask_approval(call: &ApprovalPrompt, minutes: u64) -> String {

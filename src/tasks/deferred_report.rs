@@ -58,9 +58,11 @@ impl DeferredReport {
         let more = untold.split_off(untold.len().min(SHOWN_MAX * MESSAGES_MAX));
         let more = more.into_iter().map(|it| it.id);
         let more: Vec<_> = more.chain(unreadable.into_iter().map(|(id, _)| id)).collect();
-        let messages = untold.chunks(SHOWN_MAX);
-        let mut messages: Vec<_> =
-            messages.map(|untold| ReportMessage::of(task.as_deref(), untold)).collect();
+        let calls = shown_calls(&untold);
+        let messages = untold.chunks(SHOWN_MAX).zip(calls.chunks(SHOWN_MAX));
+        let mut messages: Vec<_> = messages
+            .map(|(untold, calls)| ReportMessage::of(task.as_deref(), untold, calls))
+            .collect();
         match messages.last_mut() {
             None => {
                 let text = replies::not_done_unreadable(more.len());
@@ -107,8 +109,8 @@ pub(super) fn release(store: &Connection) -> rusqlite::Result<()> {
     deferred::release(store)
 }
 
-/// Returns calls as a message shows them. The diff of a second change of a file would depend on the first, so its arguments
-/// are shown.
+/// Returns all calls of a turn as messages show them. The diff of a second change of a file would depend on the first, so
+/// its arguments are shown.
 fn shown_calls(untold: &[UnreportedCall]) -> Vec<CallNotMade<'_>> {
     let (mut calls, mut changed_files) = (Vec::new(), BTreeSet::new());
     for UnreportedCall { call, terms, .. } in untold {
@@ -127,8 +129,8 @@ fn shown_calls(untold: &[UnreportedCall]) -> Vec<CallNotMade<'_>> {
 }
 
 impl ReportMessage {
-    fn of(task: Option<&str>, untold: &[UnreportedCall]) -> Self {
-        let (text, file) = replies::calls_not_made(task, &shown_calls(untold));
+    fn of(task: Option<&str>, untold: &[UnreportedCall], calls: &[CallNotMade<'_>]) -> Self {
+        let (text, file) = replies::calls_not_made(task, calls);
         let shown = untold.iter().map(|it| (it.id, it.call.clone())).collect();
         Self { text, file, shown }
     }

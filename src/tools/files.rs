@@ -190,7 +190,8 @@ impl Tool for AppendFile {
                 let before = file.map(OpenedFile::read_text).transpose()?;
                 let hash = before.as_ref().map(|text| Hash::of(text.as_bytes()));
                 let text = edit::appended(before.unwrap_or_default(), &args.content);
-                changed(FileChange::new(path, hash, text.into_bytes()), "Added to")
+                let change = FileChange::new(path, hash, text.into_bytes());
+                changed(change, "Added to").map(ToolOutput::only_adding)
             })
             .await
     }

@@ -97,7 +97,7 @@ impl Tool for NoteTool {
             .run_blocking(move |workspace| {
                 let (place, before) = open_text(workspace, &scope, &path)?;
                 let change = with_line(place, before, &heading, &line);
-                Ok(ToolOutput::change(format!("Noted in {path}."), change))
+                Ok(ToolOutput::change(format!("Noted in {path}."), change).only_adding())
             })
             .await
     }
@@ -137,7 +137,7 @@ fn remember(workspace: &Workspace, scope: &FileScope, text: &str) -> Result<Tool
         )));
     }
     let change = with_line(place, before, "# Memory", &format!("- {text}"));
-    Ok(ToolOutput::change(format!("Remembered in {path}."), change))
+    Ok(ToolOutput::change(format!("Remembered in {path}."), change).only_adding())
 }
 
 /// Appends `line` to `before`, or to a new file with `heading`.

@@ -105,7 +105,8 @@ impl Tool for Undo {
         });
         let change = undoing.await.map_err(ToolError::TellModel)?;
         let for_model = replies::undone(id, &tool, &change.path);
-        Ok(ToolOutput::Change(ToolChange { for_model, file: change, undoes: Some(id) }))
+        let (undoes, only_adds) = (Some(id), false);
+        Ok(ToolOutput::Change(ToolChange { for_model, file: change, undoes, only_adds }))
     }
 }
 

@@ -1,5 +1,7 @@
 //! One tool call, from planned or interrupted to its outcome.
 
+mod fate;
+
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,10 +31,15 @@ use crate::types::message::{AllowedPressers, Body, Choice, Question};
 use crate::types::session::{Call, CallOutcome, Intent, TurnId};
 use crate::types::source::Source;
 use crate::types::untrusted;
-use crate::workspace::{FileChange, Hash, READ_BYTES_MAX, Workspace, WorkspacePath};
+use crate::workspace::{FileChange, FileError, Hash, READ_BYTES_MAX, Workspace, WorkspacePath};
+
+pub(crate) use fate::{CallFate, find_fate};
 
 /// Maximum time of a tool call.
 const CALL_TIME_MAX: Duration = Duration::from_secs(120);
+
+/// Maximum number of tries of a call whose file others change at the same time: more than approved calls run at once.
+const TRIES_MAX: usize = 8;
 
 /// The tool that a call may use. The error explains to the model why there is none.
 pub(crate) type ToolLookup = Result<Arc<dyn AnyTool>, String>;
@@ -103,29 +110,63 @@ pub(crate) async fn run(
         Ok(tool) => tool,
         Err(reason) => return refuse(&turns.services, turn, call, reason).await,
     };
+    let mut reason = String::new();
+    for _ in 0..TRIES_MAX {
+        match Box::pin(try_call(turns, calling, cx, tool.as_ref())).await? {
+            TriedCall::Ended(result) => return Ok(result),
+            TriedCall::Overtaken(why) => reason = why,
+        }
+    }
+    settle(&turns.services, turn, call, CallOutcome::Failed(reason)).await
+}
+
+/// A call after one try.
+enum TriedCall {
+    Ended(CallResult),
+    /// Another change came first, so a call that only adds to the file can be tried again. Has the words for the model.
+    Overtaken(String),
+}
+
+impl TriedCall {
+    fn suspended(outcome: CallOutcome) -> Self {
+        Self::Ended(CallResult { outcome, sources: Vec::new(), changed: None })
+    }
+}
+
+/// Calls a tool, and carries out its output.
+async fn try_call(
+    turns: &TurnServices,
+    calling: &CallContext<'_>,
+    cx: &ToolContext,
+    tool: &dyn AnyTool,
+) -> Result<TriedCall, TurnError> {
+    let CallContext { turn, call, .. } = *calling;
     let (terms, began) = (tool.terms(), Utc::now());
     let called = match terms.kind {
-        ToolKind::Acts { .. } => act(turns, calling, cx, tool.as_ref(), terms).await?,
+        ToolKind::Acts { .. } => act(turns, calling, cx, tool, terms).await?,
         ToolKind::Reads | ToolKind::Writes | ToolKind::Queues => {
-            attempts(tool.as_ref(), terms, call, cx).await
+            attempts(tool, terms, call, cx).await
         }
     };
     if let (Ok(output), Some(approval)) = (&called, &calling.approval)
-        && proposed::files_of(turns, output).await != approval.files
+        && !proposed::covers(approval, proposed::files_of(turns, output).await.as_ref())
     {
         let reason = prompt::CHANGED_SINCE_APPROVAL.to_owned();
-        return refuse(&turns.services, turn, call, reason).await;
+        return refuse(&turns.services, turn, call, reason).await.map(TriedCall::Ended);
     }
     if let Ok(ToolOutput::Change(change)) = &called {
         let reach = tool.call_terms(&call.arguments, &cx.address).reach.within(cx.chat_kind);
         if let Some(reason) = detour::refuse_wider_reach(turns, cx, reach, &change.file.path).await
         {
-            return refuse(&turns.services, turn, call, reason).await;
+            return refuse(&turns.services, turn, call, reason).await.map(TriedCall::Ended);
         }
     }
     match called {
         Ok(output) => carry_out(turns, calling, cx, began, output).await,
-        Err(error) => end(&turns.services, turn, failure(call, began, error)?).await,
+        Err(error) => {
+            let failed = failure(call, began, error)?;
+            end(&turns.services, turn, failed).await.map(TriedCall::Ended)
+        }
     }
 }
 
@@ -136,7 +177,7 @@ async fn carry_out(
     cx: &ToolContext,
     began: DateTime<Utc>,
     output: ToolOutput,
-) -> Result<CallResult, TurnError> {
+) -> Result<TriedCall, TurnError> {
     let CallContext { turn, call, .. } = *calling;
     let end_of_call = match output {
         ToolOutput::Text { for_model, sources } => {
@@ -147,24 +188,20 @@ async fn carry_out(
         ToolOutput::Effects { for_model, mut effects } => {
             effects.iter_mut().for_each(|effect| mark_own_words(calling, effect));
             if let Some(reason) = refused_effects(turns, calling, &effects).await? {
-                return refuse(&turns.services, turn, call, reason).await;
+                return refuse(&turns.services, turn, call, reason).await.map(TriedCall::Ended);
             }
             CallEnd { effects, ..CallEnd::of(call, began, CallOutcome::Done(for_model)) }
         }
         ToolOutput::Asks(question) => {
             suspension::ask(turns, calling, question).await?;
-            return Ok(CallResult {
-                outcome: CallOutcome::Waiting,
-                sources: Vec::new(),
-                changed: None,
-            });
+            return Ok(TriedCall::suspended(CallOutcome::Waiting));
         }
         ToolOutput::Awaits(task) => {
             let outcome = suspension::await_subagent(turns, calling, task).await?;
-            return Ok(CallResult { outcome, sources: Vec::new(), changed: None });
+            return Ok(TriedCall::suspended(outcome));
         }
     };
-    end(&turns.services, turn, end_of_call).await
+    end(&turns.services, turn, end_of_call).await.map(TriedCall::Ended)
 }
 
 /// Returns the end of a failed call. The error means that the turn cannot go on.
@@ -280,9 +317,9 @@ async fn make_change(
     calling: &CallContext<'_>,
     began: DateTime<Utc>,
     change: ToolChange,
-) -> Result<CallResult, TurnError> {
+) -> Result<TriedCall, TurnError> {
     let CallContext { turn, call, .. } = *calling;
-    let ToolChange { for_model, file, undoes } = change;
+    let ToolChange { for_model, file, undoes, only_adds } = change;
     let (intent, undo) = (file.intent(undoes), file.undo());
     let images = turns.actions.images.clone();
     let keep = move |workspace: &Workspace| {
@@ -295,15 +332,20 @@ async fn make_change(
     let start = CallStart { call: call.id, intent, undo, result, sources };
     commits::start_call(&turns.services.bus.store, turn, start).await?;
     let path = file.path.clone();
-    if let Err(reason) = apply(&turns.services, file).await {
-        return end(&turns.services, turn, CallEnd::of(call, began, CallOutcome::Failed(reason)))
-            .await;
+    let applied = turns.services.workspace.run_blocking(move |workspace| workspace.apply(&file));
+    if let Err(error) = applied.await {
+        let reason = not_changed(&error);
+        if only_adds && matches!(error, FileError::Changed(_)) {
+            return Ok(TriedCall::Overtaken(reason));
+        }
+        let failed = CallEnd::of(call, began, CallOutcome::Failed(reason));
+        return end(&turns.services, turn, failed).await.map(TriedCall::Ended);
     }
     let effects = shown.map(|(path, lines)| report_instruction_change(calling, &path, &lines));
     let effects = effects.into_iter().chain(show_own_words(calling, path.as_str())).collect();
     let end_of_call = CallEnd { effects, ..CallEnd::of(call, began, CallOutcome::Done(for_model)) };
     let ran = end(&turns.services, turn, end_of_call).await?;
-    Ok(CallResult { changed: Some(path), ..ran })
+    Ok(TriedCall::Ended(CallResult { changed: Some(path), ..ran }))
 }
 
 /// Returns the changed lines of an instruction file, with the path under which the bot uses it. None for other files.
@@ -363,31 +405,11 @@ fn show_own_words(calling: &CallContext<'_>, path: &str) -> Option<Effect> {
 /// Applies a change of a file. The error explains to the model why nothing was changed.
 pub(crate) async fn apply(services: &Services, change: FileChange) -> Result<(), String> {
     let applied = services.workspace.run_blocking(move |workspace| workspace.apply(&change)).await;
-    applied.map_err(|error| format!("Not changed: {error}."))
+    applied.map_err(|error| not_changed(&error))
 }
 
-/// The fate of an interrupted call.
-pub(crate) enum CallFate {
-    Yes,
-    No,
-    Unknown,
-}
-
-/// Finds out if an interrupted call has happened. An idempotent one counts as not happened: it may run again.
-pub(crate) async fn find_fate(services: &Services, intent: &Intent) -> CallFate {
-    let (path, before, after) = match intent {
-        Intent::File { path, before, after, .. } => (path, before, after),
-        Intent::Act { idempotent: true } => return CallFate::No,
-        Intent::Act { idempotent: false } => return CallFate::Unknown,
-    };
-    let Ok(path) = path.parse::<WorkspacePath>() else { return CallFate::Unknown };
-    let hash = services.workspace.run_blocking(move |workspace| workspace.hash(&path)).await;
-    let Ok(current) = hash else { return CallFate::Unknown };
-    match current.as_ref().map(Hash::as_str) {
-        current if current == after.as_deref() => CallFate::Yes,
-        current if current == before.as_deref() => CallFate::No,
-        _ => CallFate::Unknown,
-    }
+fn not_changed(error: &FileError) -> String {
+    format!("Not changed: {error}.")
 }
 
 async fn settle(

@@ -3,7 +3,9 @@
 
 use similar::TextDiff;
 
-use crate::tools::{Effect, ToolContext, ToolKind, ToolOutput, message};
+use crate::conversation::asks::CallApproval;
+use crate::memory;
+use crate::tools::{Effect, ToolChange, ToolContext, ToolKind, ToolOutput, message};
 use crate::turn::services::TurnServices;
 use crate::types::call_files::{CallFiles, ChangedFile, SentFile};
 use crate::types::message::{Attachment, Body, Content};
@@ -49,7 +51,7 @@ pub(crate) async fn find_files(
             let Ok(ToolOutput::Change(change)) = tool.call_json(&call.arguments, cx).await else {
                 return ProposedFiles::default();
             };
-            let files = Some(changed_file(&change.file));
+            let files = Some(changed_file(&change));
             let compare = move |workspace: &Workspace| compare(workspace, &change.file);
             let diff = turns.services.workspace.run_blocking(compare).await;
             ProposedFiles { files, diff }
@@ -60,7 +62,7 @@ pub(crate) async fn find_files(
 /// Returns the files of a call that has been carried out as far as its output: those that are changed or sent next.
 pub(crate) async fn files_of(turns: &TurnServices, output: &ToolOutput) -> Option<CallFiles> {
     let effects = match output {
-        ToolOutput::Change(change) => return Some(changed_file(&change.file)),
+        ToolOutput::Change(change) => return Some(changed_file(change)),
         ToolOutput::Effects { effects, .. } => effects,
         ToolOutput::Text { .. } | ToolOutput::Asks(_) | ToolOutput::Awaits(_) => return None,
     };
@@ -89,9 +91,33 @@ fn copy_of(effect: &Effect) -> Option<(String, String)> {
     Some((copy.clone(), original.clone()))
 }
 
-fn changed_file(change: &FileChange) -> CallFiles {
-    let path = change.path.as_str().to_owned();
-    CallFiles::Changes(ChangedFile { path, before: change.before.as_ref().map(Hash::to_string) })
+/// Returns true if an approval covers a call with these files. A call that adds to a file does the same whatever the file
+/// contains, and all notes of a memory are one target: it depends on the day in which file they are.
+pub(crate) fn covers(approval: &CallApproval, files: Option<&CallFiles>) -> bool {
+    match (&approval.files, files) {
+        (Some(CallFiles::Adds { path: approved }), Some(CallFiles::Adds { path })) => {
+            approved == path || are_notes_of_one_memory(approved, path)
+        }
+        (approved, files) => approved.as_ref() == files,
+    }
+}
+
+fn are_notes_of_one_memory(one: &str, other: &str) -> bool {
+    let folder = |path: &str| -> Option<String> {
+        let path = path.parse::<WorkspacePath>().ok()?;
+        memory::notes_folder(&path).map(str::to_owned)
+    };
+    folder(one).is_some_and(|one| folder(other) == Some(one))
+}
+
+fn changed_file(change: &ToolChange) -> CallFiles {
+    let ToolChange { file, only_adds, .. } = change;
+    let path = file.path.as_str().to_owned();
+    if *only_adds {
+        return CallFiles::Adds { path };
+    }
+    let before = file.before.as_ref().map(Hash::to_string);
+    CallFiles::Changes(ChangedFile { path, before })
 }
 
 fn compare(workspace: &Workspace, change: &FileChange) -> Option<String> {

@@ -70,7 +70,7 @@ pub(crate) struct CallToAllow<'a> {
     pub(crate) needs: Option<Role>,
     /// True if the model has read untrusted content.
     pub(crate) is_tainted: bool,
-    /// True if it was approved with other files.
+    /// True if it was approved before, which does not cover its files as they are now.
     pub(crate) is_asked_again: bool,
 }
 

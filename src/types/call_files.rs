@@ -8,6 +8,10 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "snake_case")]
 pub enum CallFiles {
     Changes(ChangedFile),
+    /// The call only adds text at the end of the file at this path in the tree, whatever the file contains.
+    Adds {
+        path: String,
+    },
     Sends(Vec<SentFile>),
 }
 
@@ -34,7 +38,7 @@ impl CallFiles {
     /// Returns the files that would be sent.
     pub fn sent(&self) -> &[SentFile] {
         match self {
-            Self::Changes(_) => &[],
+            Self::Changes(_) | Self::Adds { .. } => &[],
             Self::Sends(files) => files,
         }
     }
@@ -42,7 +46,7 @@ impl CallFiles {
     /// Returns the path of the file that would be changed.
     pub fn changed_path(&self) -> Option<&str> {
         match self {
-            Self::Changes(file) => Some(&file.path),
+            Self::Changes(ChangedFile { path, .. }) | Self::Adds { path } => Some(path),
             Self::Sends(_) => None,
         }
     }

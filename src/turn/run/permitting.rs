@@ -75,10 +75,19 @@ pub(super) struct OpenCall {
     pub(super) asks: Option<(PermissionReason, Decider)>,
     /// The approval by which it is made.
     pub(super) approval: Option<CallApproval>,
-    /// True if it was approved with other files than it has now.
+    /// True if it was approved before, which does not cover its files as they are now.
     pub(super) is_asked_again: bool,
     /// The person's own words that it keeps without approval.
     pub(super) own_words: Option<String>,
+}
+
+/// The approvals given to a call, compared with its files as they are now.
+#[derive(Default)]
+struct ComparedApprovals {
+    /// The approval that covers it.
+    covering: Option<CallApproval>,
+    /// True if it was approved with files, and can change or send none any more.
+    has_lost_files: bool,
 }
 
 /// A call that cannot begin.
@@ -257,18 +266,21 @@ impl ActiveTurn<'_> {
         Ok(self.turns.services.bus.store.read(given).await?)
     }
 
-    /// Returns the approval that covers a planned call with its files as they are now.
-    async fn covering_approval(
+    /// Compares the approvals given to a planned call with its files as they are now.
+    async fn compare_approvals(
         &self,
         call: &Call,
         given: &[CallApproval],
         cx: &ToolContext,
-    ) -> Option<CallApproval> {
+    ) -> ComparedApprovals {
         if given.is_empty() || call.outcome != CallOutcome::Planned {
-            return None;
+            return ComparedApprovals::default();
         }
         let files = Box::pin(proposed::find_files(self.turns, call, cx)).await.files;
-        given.iter().find(|approval| approval.files == files).cloned()
+        let covers = |approval: &&CallApproval| proposed::covers(approval, files.as_ref());
+        let covering = given.iter().find(covers).cloned();
+        let has_lost_files = covering.is_none() && files.is_none();
+        ComparedApprovals { covering, has_lost_files }
     }
 
     /// Returns an explanation for the model if people would be asked about a file by another name than its own. They
@@ -313,13 +325,19 @@ impl ActiveTurn<'_> {
             let mut own_words = None;
             let checked = match checked {
                 Ok(mut checked) => {
-                    checked.approval = self.covering_approval(&call, &given, &cx).await;
+                    let ComparedApprovals { covering, has_lost_files } =
+                        self.compare_approvals(&call, &given, &cx).await;
+                    checked.approval = covering;
                     own_words = self.own_words(&checked, taint.as_ref(), cx.now);
                     let taint = taint.as_ref().filter(|_| own_words.is_none());
                     let (decision, decider) =
                         self.permit(&call, &checked, &cx, &reader, taint).await?;
-                    let detour = self.find_detour(&call, &checked, &decision, &cx).await;
-                    match (decision, detour) {
+                    let refusal = match has_lost_files {
+                        // There is nothing that people could be shown.
+                        true => Some(prompt::CHANGED_SINCE_APPROVAL.to_owned()),
+                        false => self.find_detour(&call, &checked, &decision, &cx).await,
+                    };
+                    match (decision, refusal) {
                         (Decision::Allow, _) => Ok((checked, None)),
                         (_, Some(words)) => Err(Refused { words, is_unattended: false, decider }),
                         (Decision::Ask(why), None) => Ok((checked, Some((why, decider)))),

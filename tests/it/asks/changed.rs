@@ -1,6 +1,7 @@
 //! An approval covers a call with the files that people were shown. If one has changed since, they are asked again.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 
 use serde_json::{Value, json};
 
@@ -13,7 +14,7 @@ use crate::support::script::{calls, says};
 const YES: usize = 0;
 
 fn parts() -> RigOptions {
-    let tools = ["write_file", "edit_file", "append_file", "message"];
+    let tools = ["write_file", "edit_file", "append_file", "note", "message"];
     approving(|it| it.approvals.tools = tools.map(str::to_owned).to_vec())
 }
 
@@ -24,7 +25,7 @@ async fn allow(rig: &mut Rig) -> Vec<String> {
 }
 
 fn asked_again(heard: &[String]) -> &String {
-    heard.iter().find(|text| text.contains("A file has changed since")).expect("a question")
+    heard.iter().find(|text| text.contains("I ask again, because")).expect("a question")
 }
 
 /// The contents of the files that were sent.
@@ -63,8 +64,80 @@ async fn a_line_that_came_in_meanwhile_is_not_taken_away_unseen() {
     check(("write_file", write), Some(before), meanwhile, "rye\n").await;
     let edit = json!({"path": "list.md", "old": "milk", "new": "oat milk"});
     check(("edit_file", edit), Some(before), meanwhile, "bread\noat milk\neggs\n").await;
-    let append = json!({"path": "list.md", "content": "salt\n"});
-    check(("append_file", append), Some(before), meanwhile, "bread\nmilk\neggs\nsalt\n").await;
+}
+
+/// Asks about a call, and allows it after something else has happened. Gives what is heard then.
+async fn allow_after(rig: &mut Rig, call: (&str, Value), meanwhile: impl FnOnce()) -> Vec<String> {
+    rig.model.on("change", [calls(&[call]), says("Ready.")]);
+    rig.ask("1", "change it").await;
+    meanwhile();
+    allow(rig).await
+}
+
+#[tokio::test]
+async fn what_is_only_added_is_allowed_whatever_the_file_contains_by_then() {
+    let mut rig = Rig::of(parts()).await;
+    let list = rig.workspace().join("list.md");
+    fs::write(&list, "bread\n").unwrap();
+    let append = ("append_file", json!({"path": "list.md", "content": "salt\n"}));
+    let change = || fs::write(&list, "bread\neggs\n").unwrap();
+    let heard = allow_after(&mut rig, append, change).await;
+    assert!(heard.contains(&"Ready.".to_owned()), "{heard:?}");
+    assert_eq!(fs::read_to_string(&list).unwrap(), "bread\neggs\nsalt\n");
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn nothing_is_added_unseen_to_a_file_to_which_the_path_leads_by_then() {
+    let mut rig = Rig::of(parts()).await;
+    let (list, other) = (rig.workspace().join("list.md"), rig.workspace().join("other.md"));
+    fs::write(&list, "bread\n").unwrap();
+    fs::write(&other, "eggs\n").unwrap();
+    let append = ("append_file", json!({"path": "list.md", "content": "salt\n"}));
+    let exchange = || {
+        fs::remove_file(&list).unwrap();
+        symlink("other.md", &list).unwrap();
+    };
+    asked_again(&allow_after(&mut rig, append, exchange).await);
+    assert_eq!(fs::read_to_string(&other).unwrap(), "eggs\n");
+    assert!(allow(&mut rig).await.contains(&"Ready.".to_owned()));
+    assert_eq!(fs::read_to_string(&other).unwrap(), "eggs\nsalt\n");
+    rig.finish().await;
+}
+
+/// Allows a note that was asked about when it belonged into this file.
+async fn allow_note(rig: &mut Rig, path: &str) -> Vec<String> {
+    let note = ("note", json!({"text": "Bread is baked."}));
+    rig.model.on("change", [calls(&[note]), says("Ready.")]);
+    rig.ask("1", "change it").await;
+    rig.execute(&format!("UPDATE asks SET files = json_set(files, '$.adds.path', '{path}')"));
+    allow(rig).await
+}
+
+#[tokio::test]
+async fn a_note_that_was_asked_about_on_another_day_needs_no_second_yes() {
+    let mut rig = Rig::of(parts()).await;
+    let heard = allow_note(&mut rig, "memory/200001/20000101.md").await;
+    assert!(heard.contains(&"Ready.".to_owned()), "{heard:?}");
+    let told = rig.model.last().transcript();
+    assert!(told.contains("Noted in memory/") && !told.contains("memory/200001"), "{told}");
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_note_needs_a_second_yes_where_another_file_was_asked_about() {
+    let others = [
+        "people/9/workspace/memory/200001/20000101.md",
+        "memory/200001/20000201.md",
+        "memory/MEMORY.md",
+        "200001/20000101.md",
+    ];
+    for other in others {
+        let mut rig = Rig::of(parts()).await;
+        asked_again(&allow_note(&mut rig, other).await);
+        assert!(allow(&mut rig).await.contains(&"Ready.".to_owned()), "{other}");
+        rig.finish().await;
+    }
 }
 
 #[tokio::test]
@@ -77,13 +150,32 @@ async fn a_file_that_was_not_there_is_not_replaced_unseen() {
 }
 
 #[tokio::test]
+async fn what_cannot_be_done_any_more_is_not_asked_about_again() {
+    let edit = json!({"path": "list.md", "old": "milk", "new": "oat milk"});
+    let send = json!({"text": "Here.", "files": ["list.md"]});
+    for call in [("edit_file", edit), ("message", send)] {
+        let mut rig = Rig::with(FakeChannel::taking_files(1_000_000), parts()).await;
+        let list = rig.workspace().join("list.md");
+        fs::write(&list, "milk\n").unwrap();
+        let heard = allow_after(&mut rig, call, || fs::remove_file(&list).unwrap()).await;
+        assert!(heard.contains(&"Ready.".to_owned()), "{heard:?}");
+        let told = rig.model.last().transcript();
+        assert!(told.contains("not as it was when it was approved"), "{told}");
+        assert!(!list.exists());
+        rig.finish().await;
+    }
+}
+
+#[tokio::test]
 async fn a_yes_of_a_former_version_is_asked_for_again() {
     let mut rig = Rig::of(parts()).await;
     let write = ("write_file", json!({"path": "list.md", "content": "rye\n"}));
     rig.model.on("change", [calls(&[write]), says("Ready.")]);
     rig.ask("1", "change it").await;
     rig.execute("UPDATE asks SET files = NULL");
-    asked_again(&allow(&mut rig).await);
+    let heard = allow(&mut rig).await;
+    let question = asked_again(&heard);
+    assert!(!question.contains("has changed"), "nobody knows if it has: {question}");
     assert!(allow(&mut rig).await.contains(&"Ready.".to_owned()));
     rig.finish().await;
 }

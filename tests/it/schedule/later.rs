@@ -17,7 +17,8 @@ const ALLOWED: &str = "A call that was allowed";
 
 /// A scene in which each change of a file must be allowed.
 async fn scene() -> Scene {
-    let approvals = Approvals { tools: vec!["append_file".to_owned()], roles: Vec::new() };
+    let tools = ["append_file", "write_file"].map(str::to_owned).to_vec();
+    let approvals = Approvals { tools, roles: Vec::new() };
     let asking = ApprovalSettings { approvals, ..ApprovalSettings::default() };
     let agent = AgentConfig { asking, ..RigOptions::default().agent };
     Scene::of(RigOptions { agent, ..RigOptions::default() }).await
@@ -104,6 +105,24 @@ async fn the_report_shows_what_a_call_would_change() {
     scene.rig.finish().await;
 }
 
+#[tokio::test]
+async fn two_changes_of_a_file_in_different_messages_are_not_shown_against_the_same_contents() {
+    let mut scene = scene().await;
+    scene.add("1", json!({"when": "20m", "text": TASK})).await;
+    let others = (1..=5).map(|number| append(&format!("{number}.md")));
+    let last = ("append_file", json!({"path": "tide.md", "content": "crab\n"}));
+    let all: Vec<_> = [append("tide.md")].into_iter().chain(others).chain([last]).collect();
+    scene.rig.model.on(TASK, [calls(&all), completes("I could not write it.")]);
+    scene.later(21);
+    let heard = scene.rig.next_messages("1", 3).await;
+    let reports: Vec<_> = heard.iter().filter(|it| it.starts_with("I did not run")).collect();
+    assert_eq!(reports.len(), 2, "{heard:?}");
+    assert!(reports[0].contains("+++ tide.md\n"), "{heard:?}");
+    let arguments = r#"{"path":"tide.md","content":"crab\n"}"#;
+    assert!(reports[1].contains(arguments) && !reports[1].contains("```diff"), "{heard:?}");
+    scene.rig.finish().await;
+}
+
 #[test]
 fn a_long_change_is_cut_in_the_report_and_whole_in_its_file() {
     let change = format!("--- a.md\n+++ a.md\n{}+The end.", "+A line.\n".repeat(500));
@@ -137,19 +156,40 @@ async fn nothing_else_is_allowed_with_it() {
 #[tokio::test]
 async fn it_is_asked_about_again_if_its_file_has_changed() {
     let mut scene = scene().await;
-    run(&mut scene, calls(&[append("tide.md")])).await;
+    let write = ("write_file", json!({"path": "tide.md", "content": "tide\n"}));
+    run(&mut scene, calls(&[write])).await;
     fs::write(scene.rig.workspace().join("tide.md"), "mine\n").unwrap();
     scene.rig.model.on(ALLOWED, [completes("It is written.")]);
     press(&scene, OWNER, "1", 0);
     let heard = scene.rig.next_messages("1", 3).await;
-    let question = heard.iter().find(|text| text.contains("A file has changed since"));
+    let question = heard.iter().find(|text| text.contains("I ask again, because"));
     let question = question.expect("a question");
-    assert!(question.contains("\n mine") && question.contains("\n+tide"), "{question}");
+    assert!(question.contains("\n-mine") && question.contains("\n+tide"), "{question}");
     assert_eq!(written(&scene, "tide.md").as_deref(), Some("mine\n"));
     scene.rig.say("1", "/approve 1");
     let heard = scene.rig.next_messages("1", 3).await;
     assert!(heard.iter().any(|text| text.ends_with("It is written.")), "{heard:?}");
-    assert_eq!(written(&scene, "tide.md").as_deref(), Some("mine\ntide\n"));
+    assert_eq!(written(&scene, "tide.md").as_deref(), Some("tide\n"));
+    scene.rig.finish().await;
+}
+
+#[tokio::test]
+async fn all_that_add_to_one_file_are_done_without_another_question() {
+    let mut scene = scene().await;
+    fs::write(scene.rig.workspace().join("shopping.md"), "bread\n").unwrap();
+    let things = ["eggs", "milk", "rye", "salt"];
+    let adds = |thing: &str| ("append_file", json!({"path": "shopping.md", "content": thing}));
+    run(&mut scene, calls(&things.map(adds))).await;
+    scene.rig.model.on(ALLOWED, things.map(|_| completes("It is written.")));
+    scene.rig.say("1", "/approve later 1 all");
+    let heard = scene.rig.next_messages("1", 5).await;
+    let done = heard.iter().filter(|text| text.ends_with("It is written.")).count();
+    assert_eq!(done, things.len(), "{heard:?}");
+    let list = written(&scene, "shopping.md").unwrap();
+    let mut lines: Vec<_> = list.lines().collect();
+    // They run at the same time.
+    lines.sort_unstable();
+    assert_eq!(lines, ["bread", "eggs", "milk", "rye", "salt"]);
     scene.rig.finish().await;
 }
 
