@@ -3,6 +3,7 @@
 
 use std::fs;
 
+use peacrab::provider::ProviderError;
 use serde_json::json;
 
 use super::jobs::{Scene, TASK, completes};
@@ -160,4 +161,27 @@ async fn what_a_former_version_did_is_not_listed_to_its_reader() {
     assert!(told.contains("read_file"), "{told}");
     assert!(!told.contains("marmalade") && !told.contains("secret.md"), "{told}");
     scene.rig.finish().await;
+}
+
+#[tokio::test]
+async fn the_text_of_a_failed_job_for_somebody_else_goes_to_the_owner_alone() {
+    for owner_is_known in [true, false] {
+        let mut scene = household().await;
+        scene.add("1", json!({"when": "20m", "text": TASK})).await;
+        made_on_the_machine(&scene.rig, "2");
+        scene.rig.execute("UPDATE jobs SET chat_kind = '\"group\"'");
+        if !owner_is_known {
+            scene.rig.execute("DELETE FROM owner_place");
+        }
+        let error = ProviderError::Refused("no credit".to_owned());
+        scene.rig.model.on(TASK, [Reply::Fails(error)]);
+        scene.later(21);
+        scene.rig.wait_for_count("SELECT count(*) FROM tasks WHERE state = 'failed'", 1).await;
+        if owner_is_known {
+            let told = scene.rig.next_message("1").await;
+            assert!(told.starts_with("Job 1 (look at the tide) failed, and I"), "{told}");
+        }
+        // The other person has got nothing.
+        scene.rig.finish().await;
+    }
 }
