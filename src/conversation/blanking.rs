@@ -18,7 +18,7 @@ use crate::types::source::{Source, SourceSpan, SourcedText};
 const SLICE_STEPS: usize = 200;
 
 /// The columns of conversations with texts, except those of steps.
-pub static CONVERSATION_TEXTS: [TextColumns; 4] = [
+pub static CONVERSATION_TEXTS: [TextColumns; 5] = [
     TextColumns {
         select: "SELECT c.id, 0, c.arguments, c.output, c.images FROM calls c JOIN turns t ON t.id = c.turn
                  JOIN sessions s ON s.id = t.session WHERE (c.id, 0) > (?1, ?2) AND s.channel = ?3
@@ -50,13 +50,29 @@ pub static CONVERSATION_TEXTS: [TextColumns; 4] = [
         renew: None,
     },
     TextColumns {
-        select: "SELECT id, 0, arguments FROM deferred_calls WHERE (id, 0) > (?1, ?2) AND channel = ?3
+        // The words may span lines of the change, which begin with the signs of a diff.
+        select: "SELECT id, 0, arguments,
+                 CASE WHEN json_valid(untold) THEN
+                     CASE WHEN json_type(untold, '$.change') = 'text' THEN
+                         replace(replace(json_extract(untold, '$.change'), char(10) || '+', char(10)),
+                             char(10) || '-', char(10))
+                     END
+                 END, files FROM deferred_calls WHERE (id, 0) > (?1, ?2) AND channel = ?3
                  AND chat = ?4 ORDER BY id LIMIT ?5",
-        // A blanked call would no longer be the one that was shown.
-        update: "UPDATE deferred_calls SET arguments = ?3, state = 'denied',
+        // A blanked call would no longer be the one that was shown, and its change (?4) is removed.
+        update: "UPDATE deferred_calls SET arguments = ?3, files = ?5, state = 'denied',
                  untold = CASE WHEN json_valid(untold) THEN json_remove(untold, '$.change') ELSE untold END
                  WHERE id = ?1 AND ?2 = 0",
-        columns: &[TextForm::Arguments],
+        columns: &[TextForm::Arguments, TextForm::Plain, TextForm::Paths],
+        renew: None,
+    },
+    TextColumns {
+        select: "SELECT a.id, 0, a.files FROM asks a JOIN turns t ON t.id = a.turn
+                 JOIN sessions s ON s.id = t.session WHERE (a.id, 0) > (?1, ?2) AND s.channel = ?3
+                 AND s.chat = ?4 ORDER BY a.id LIMIT ?5",
+        // The approval covers no file any more.
+        update: "UPDATE asks SET files = ?3 WHERE id = ?1 AND ?2 = 0",
+        columns: &[TextForm::Paths],
         renew: None,
     },
 ];

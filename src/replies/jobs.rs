@@ -397,6 +397,16 @@ pub fn job_person_without_access(id: impl Display, about: &str, person: impl Dis
     )
 }
 
+/// The notice to the owner about a job that was private until now.
+pub fn job_works_as_in_a_group(id: impl Display, to: impl Display) -> String {
+    format!(
+        "Job {id} reports to {}, which I don't know as a private chat of its person. So it now works as in a group, \
+         without their files, memory and conversations. If it is their chat, they can write to me there; \
+         then remove the job with /jobs rm {id}, and make it again.",
+        as_is(to)
+    )
+}
+
 pub fn clock_is_wrong(now: DateTime<Utc>) -> String {
     let now = now.format("%Y-%m-%d %H:%M");
     format!("My clock shows {now} UTC, which can't be right. Jobs wait until the clock is set.")

@@ -101,8 +101,33 @@ impl ForgottenWords {
             // Invalid JSON is blanked like plain text.
             Err(_) => return self.blanked(text),
         };
+        if form == TextForm::Paths {
+            return self.blank_paths(&mut value).then(|| value.to_string());
+        }
         let all = value.is_string() || form == TextForm::Arguments;
         self.blank_value(&mut value, all, all).then(|| value.to_string())
+    }
+
+    /// Blanks the paths in the value and returns true if it changed.
+    fn blank_paths(&self, value: &mut Value) -> bool {
+        let mut is_changed = false;
+        match value {
+            Value::Array(items) => {
+                for item in items {
+                    is_changed |= self.blank_paths(item);
+                }
+            }
+            Value::Object(fields) => {
+                for (key, value) in fields {
+                    is_changed |= match key == "path" {
+                        true => self.blank_value(value, true, false),
+                        false => self.blank_paths(value),
+                    };
+                }
+            }
+            Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+        is_changed
     }
 
     /// Blanks texts in the value and returns true if it changed. `holds_words` applies to a string itself, `all` to
@@ -151,6 +176,8 @@ pub enum TextForm {
     Json,
     /// JSON that a model wrote.
     Arguments,
+    /// JSON that the program wrote, with paths of files as its only texts. Short words may stand in a hash by chance.
+    Paths,
 }
 
 /// Columns with texts of one table.
@@ -223,7 +250,9 @@ pub fn blank_slice(
             let text: Option<String> = row.get(index + 2)?;
             let blanked = text.as_deref().and_then(|text| match form {
                 TextForm::Plain => words.blanked(text),
-                TextForm::Json | TextForm::Arguments => words.blanked_json(text, *form),
+                TextForm::Json | TextForm::Arguments | TextForm::Paths => {
+                    words.blanked_json(text, *form)
+                }
             });
             is_changed |= blanked.is_some();
             values.push(blanked.or(text).map_or(SqlValue::Null, SqlValue::Text));

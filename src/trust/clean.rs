@@ -31,7 +31,8 @@ const LEFT_OUT: &str = "(left out: others wrote it)";
 pub struct KeptConversation {
     /// The kept lines, as the summary of the next conversation. Empty if nothing is kept.
     pub record: String,
-    /// The sources of the kept lines, each once.
+    /// The trusted sources that the model saw before the first untrusted part, each once: also of lines that had no
+    /// room, but not of the person's later messages.
     pub sources: Vec<Source>,
     /// Number of messages of the bot that were left out.
     pub left_out: usize,

@@ -8,7 +8,7 @@ use peacrab::backup::archive;
 use peacrab::backup::restore::{Existing, restore};
 use peacrab::config::AgentConfig;
 use peacrab::replies;
-use peacrab::store::{FORGOTTEN, ForgottenWords};
+use peacrab::store::{FORGOTTEN, ForgottenWords, TextForm};
 use peacrab::types::session::Finish;
 use proptest::prelude::*;
 use serde_json::json;
@@ -337,6 +337,51 @@ proptest! {
         prop_assert_eq!(by_digest.blanked(&text), Some(blanked));
         prop_assert_eq!(by_digest.are_in(&before), sought.are_in(&before));
     }
+}
+
+#[tokio::test]
+async fn the_change_and_the_files_of_a_call_lose_the_words() {
+    let mut rig = Rig::new().await;
+    rig.ask("1", "hello").await;
+    // Of calls that nobody was told of yet, with other words in the arguments.
+    for (change, path) in [
+        (" milk\n+seeds of\n+Quetzalcoatl", "a.md"),
+        ("+milk", "seeds of Quetzalcoatl.md"),
+        ("+milk", "b.md"),
+    ] {
+        let untold = json!({"task": null, "change": change});
+        let files = json!({"changes": {"path": path, "before": "0f"}});
+        rig.execute(&format!(
+            "INSERT INTO deferred_calls (call, tool, arguments, sender, known_on, chat_kind, channel, chat,
+                 tainted, expires, state, untold, files)
+             VALUES (0, 'write_file', '{{}}', '{{}}', 'home', '\"private\"', 'home', '1', 0, 9000000000000,
+                 'open', '{untold}', '{files}')"
+        ));
+    }
+    let files = json!({"sends": [{"path": "seeds of Quetzalcoatl.md", "size": 1, "hash": "0f"}]});
+    rig.execute(&format!(
+        "INSERT INTO asks (turn, call, kind, delivery, channel, chat, after, expires, state, files)
+         SELECT id, 0, 'approval', 0, 'home', '1', 0, 0, 'settled', '{files}' FROM turns LIMIT 1"
+    ));
+    let forgets = "/forget yes: seeds of quetzalcoatl";
+    assert_eq!(rig.ask("1", forgets).await, replies::FORGOTTEN_NOW);
+    assert_eq!(
+        rig.query(
+            "SELECT state || ' ' || ifnull(json_extract(untold, '$.change'), 'none') || ' '
+                 || json_extract(files, '$.changes.path') FROM deferred_calls ORDER BY id"
+        ),
+        ["denied none a.md", &format!("denied none {FORGOTTEN}"), "open +milk b.md"]
+    );
+    assert_eq!(rig.query("SELECT json_extract(files, '$.sends[0].path') FROM asks"), [FORGOTTEN]);
+    rig.finish().await;
+}
+
+#[test]
+fn short_words_are_not_found_in_a_hash() {
+    let words = ForgottenWords::new("bad").unwrap();
+    let files = json!({"changes": {"path": "list.md", "before": "bad0"}}).to_string();
+    assert_eq!(words.blanked_json(&files, TextForm::Paths), None);
+    assert!(words.blanked_json(&files.replace("list", "bad"), TextForm::Paths).is_some());
 }
 
 /// The marked files, with their writers.

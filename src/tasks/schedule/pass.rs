@@ -210,6 +210,7 @@ fn claim(
     now: DateTime<Utc>,
     inputs: &PassInputs,
 ) -> rusqlite::Result<bool> {
+    let stored_kind = job.definition.chat_kind;
     let job = &reader::restrict(store, &inputs.people, job)?;
     let (definition, about) = (&job.definition, job.definition.payload.text());
     let role = inputs.people.role_of(store, &definition.known_on, &definition.sender.id)?;
@@ -234,6 +235,13 @@ fn claim(
             return Ok(false);
         }
     }
+    if definition.chat_kind != stored_kind
+        && let Some(owner) = people::owner_address(store)?
+    {
+        let notice = replies::job_works_as_in_a_group(job.id, &definition.to);
+        outbox::put(store, &owner, None, &notice)?;
+    }
+    // This stores the job as it may run now.
     begin(store, job, due, now, inputs.zone)
 }
 

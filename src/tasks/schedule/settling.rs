@@ -10,10 +10,11 @@ use crate::short_text::first_chars;
 use crate::store::Time;
 use crate::tasks::outcome::TaskOutcome;
 use crate::tasks::schedule::due::after_failures;
-use crate::tasks::schedule::job::{self, Job, JobId, JobState};
+use crate::tasks::schedule::job::{self, Job, JobDefinition, JobId, JobState};
+use crate::tasks::schedule::reader;
 use crate::tasks::schedule::run::Run;
 use crate::tasks::table::{self, TaskResult};
-use crate::types::message::ChatKind;
+use crate::types::message::{Address, ChatKind};
 
 /// Number of consecutive failures after which the owner is notified.
 pub const FAILURES_TOLD: u32 = 2;
@@ -77,13 +78,11 @@ fn handle_failure(
     now: DateTime<Utc>,
 ) -> rusqlite::Result<()> {
     job.failures += 1;
-    let to = job.definition.to.clone();
-    let owner = people::owner_address(store)?.unwrap_or_else(|| to.clone());
+    let NoticeAddresses { person, owner } = NoticeAddresses::of(store, &job.definition)?;
     let (id, about) = (job.id.0, job.definition.payload.text());
     let Some(next) = job.next else {
         // A job that runs once is not retried, because its work could be done twice.
-        outbox::put(store, &to, None, &replies::job_failed(id, about, reason))?;
-        return Ok(());
+        return notify(store, person, &replies::job_failed(id, about, reason));
     };
     job.next = Some(after_failures(job.failures, next, now));
     match job.failures {
@@ -91,18 +90,47 @@ fn handle_failure(
             job.state = JobState::Paused;
             job.why = Some(replies::failed_too_often(job.failures));
             let notice = replies::job_paused_itself(id, about, job.failures, reason);
-            outbox::put(store, &owner, None, &notice)?;
+            notify(store, owner, &notice)?;
         }
         FAILURES_TOLD => {
             let notice = replies::job_fails(id, about, job.failures, reason);
-            outbox::put(store, &owner, None, &notice)?;
+            notify(store, owner, &notice)?;
         }
         _ if ended == TaskOutcome::Interrupted => {
             // Its person gets a notice in private; in a group, the owner gets it instead.
-            let to = if job.definition.chat_kind == ChatKind::Private { to } else { owner };
-            outbox::put(store, &to, None, &replies::job_interrupted(id, about))?;
+            let is_private = job.definition.chat_kind == ChatKind::Private;
+            let at = if is_private { person } else { owner };
+            notify(store, at, &replies::job_interrupted(id, about))?;
         }
         _ => {}
     }
     Ok(())
+}
+
+/// The addresses for notices about a job, which contain its text.
+struct NoticeAddresses {
+    /// The address for its results, or the owner's if somebody else reads the results.
+    person: Option<Address>,
+    /// The owner's address, or that of its person if the owner has none. None if only somebody else would read the
+    /// notice.
+    owner: Option<Address>,
+}
+
+impl NoticeAddresses {
+    fn of(store: &Connection, definition: &JobDefinition) -> rusqlite::Result<Self> {
+        let owner = people::owner_address(store)?;
+        if reader::is_for_somebody_else(store, definition)? {
+            return Ok(Self { person: owner.clone(), owner });
+        }
+        let to = &definition.to;
+        Ok(Self { person: Some(to.clone()), owner: owner.or_else(|| Some(to.clone())) })
+    }
+}
+
+fn notify(store: &Connection, at: Option<Address>, notice: &str) -> rusqlite::Result<()> {
+    let Some(at) = at else {
+        tracing::warn!("No owner has an address at which to be told that a job failed");
+        return Ok(());
+    };
+    outbox::put(store, &at, None, notice).map(drop)
 }

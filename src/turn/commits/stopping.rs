@@ -11,6 +11,7 @@ use crate::people::Role;
 use crate::replies;
 use crate::store::{Store, StoreError, Sync};
 use crate::trust::clean::{self, KeptConversation};
+use crate::trust::taint;
 use crate::turn::background;
 use crate::turn::commits::{delegated, jobs};
 use crate::turn::refused;
@@ -67,9 +68,8 @@ pub(crate) async fn stop_conversation(
             running.into_iter().partition(|turn| commands_all || turn.sender.id == speaker.id);
         let reply_with =
             |reply: &str| outbox::put_urgent(store, at, control.inbound.id.as_ref(), reply);
-        let read_kept = || read_kept(store, &control, role, &context_window);
         if kind == StopKind::Clean
-            && let Some(reply) = clean_refusal(&control, role, read_kept()?.is_some())
+            && let Some(reply) = clean_refusal(store, &control, role)?
         {
             reply_with(&reply)?;
             return Ok(StoppedTasks::default());
@@ -92,7 +92,10 @@ pub(crate) async fn stop_conversation(
         let tasks = background::stop_for(store, at, whose)?;
         if kind != StopKind::Stop {
             let reply = match kind {
-                StopKind::Clean => begin_clean(store, &control, read_kept()?)?,
+                StopKind::Clean => {
+                    let kept = read_kept(store, &control, role, &context_window)?;
+                    begin_clean(store, &control, kept)?
+                }
                 StopKind::New | StopKind::Stop => match incognito::is_on(store, at)? {
                     true => {
                         incognito::end(store, at, Some(control.id))?;
@@ -128,11 +131,17 @@ pub(crate) async fn stop_conversation(
 }
 
 /// Returns the reason why a conversation cannot be cleaned, for the person. None if it can.
-fn clean_refusal(control: &WaitingMessage, role: Role, is_tainted: bool) -> Option<String> {
+fn clean_refusal(
+    store: &Connection,
+    control: &WaitingMessage,
+    role: Role,
+) -> rusqlite::Result<Option<String>> {
     if !CommandId::Clean.spec().allows(role, control.inbound.chat_kind) {
-        return Some(replies::CLEAN_IN_PRIVATE.to_owned());
+        return Ok(Some(replies::CLEAN_IN_PRIVATE.to_owned()));
     }
-    (!is_tainted).then(|| replies::NOTHING_TO_CLEAN.to_owned())
+    let session = transcript::open_session(store, &control.origin)?;
+    let taint = session.and_then(|session| taint::session_taint(&session, role));
+    Ok(taint.is_none().then(|| replies::NOTHING_TO_CLEAN.to_owned()))
 }
 
 /// Returns the trusted part of the open conversation. None if it has no untrusted content.

@@ -3,6 +3,8 @@
 
 use std::fs;
 
+use peacrab::provider::ProviderError;
+use peacrab::replies::job_works_as_in_a_group;
 use serde_json::json;
 
 use super::jobs::{Scene, TASK, completes};
@@ -64,6 +66,7 @@ async fn a_report_makes_nobody_the_reader_of_a_chat() {
     made_on_the_machine(&scene.rig, "2");
     scene.later(21);
     assert_eq!(scene.rig.next_message("2").await, "The tide is high.");
+    assert_eq!(scene.rig.next_message("1").await, job_works_as_in_a_group(1, "home:2"));
     let tells = calls(&[("message", json!({"to": "home:2", "text": "There will be a trip."}))]);
     scene.rig.model.on("my trip", [tells, says("Fine.")]);
     let question = scene.rig.ask("1", "let us plan my trip to Rome").await;
@@ -119,6 +122,7 @@ async fn a_run_for_somebody_else_sees_nothing_of_its_person() {
         scene.rig.model.on(TASK, [reads("shared/page.txt"), steals, completes("Hello.")]);
         scene.later(21);
         assert_eq!(scene.rig.next_message("2").await, "Hello.");
+        assert_eq!(scene.rig.next_message("1").await, job_works_as_in_a_group(1, "home:2"));
         let told = scene.rig.model.last().whole();
         assert!(!told.contains("marmalade is") && told.contains(", group]"), "{told}");
         assert_eq!(scene.rig.query("SELECT chat_kind FROM jobs"), ["\"group\""]);
@@ -143,6 +147,7 @@ async fn a_run_has_at_most_the_role_of_the_person_who_reads_its_result() {
     scene.rig.model.on(TASK, [tells, completes("I may not.")]);
     scene.later(21);
     assert_eq!(scene.rig.next_message("2").await, "I may not.");
+    assert_eq!(scene.rig.next_message("1").await, job_works_as_in_a_group(1, "home:2"));
     let told = scene.rig.model.last().transcript();
     assert!(told.contains("only an admin or the owner may have messages sent elsewhere"), "{told}");
     scene.rig.finish().await;
@@ -159,5 +164,55 @@ async fn what_a_former_version_did_is_not_listed_to_its_reader() {
     let told = listed_to_the_other(&mut scene).await;
     assert!(told.contains("read_file"), "{told}");
     assert!(!told.contains("marmalade") && !told.contains("secret.md"), "{told}");
+    scene.rig.finish().await;
+}
+
+#[tokio::test]
+async fn the_text_of_a_failed_job_for_somebody_else_goes_to_the_owner_alone() {
+    for owner_is_known in [true, false] {
+        let mut scene = household().await;
+        scene.add("1", json!({"when": "20m", "text": TASK})).await;
+        made_on_the_machine(&scene.rig, "2");
+        scene.rig.execute("UPDATE jobs SET chat_kind = '\"group\"'");
+        if !owner_is_known {
+            scene.rig.execute("DELETE FROM owner_place");
+        }
+        let error = ProviderError::Refused("no credit".to_owned());
+        scene.rig.model.on(TASK, [Reply::Fails(error)]);
+        scene.later(21);
+        scene.rig.wait_for_count("SELECT count(*) FROM tasks WHERE state = 'failed'", 1).await;
+        if owner_is_known {
+            let told = scene.rig.next_message("1").await;
+            assert!(told.starts_with("Job 1 (look at the tide) failed, and I"), "{told}");
+        }
+        // The other person has got nothing.
+        scene.rig.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn the_owner_is_told_once_that_a_private_job_works_as_in_a_group() {
+    let mut scene = household().await;
+    scene.add("1", json!({"when": "every 1h", "text": TASK})).await;
+    made_on_the_machine(&scene.rig, "1");
+    scene.rig.ask("5", "hello from my other chat").await;
+    // Nobody is known to have spoken in the first chat, as if its conversations were deleted.
+    scene.rig.execute(
+        "UPDATE turns SET noted = 1 WHERE session IN (SELECT id FROM sessions WHERE chat = '1')",
+    );
+    scene.rig.model.on(TASK, [completes("Hello."), completes("Hello again.")]);
+    scene.later(61);
+    assert_eq!(scene.rig.next_message("1").await, "Hello.");
+    assert_eq!(scene.rig.next_message("5").await, job_works_as_in_a_group(1, "home:1"));
+    scene.later(121);
+    assert_eq!(scene.rig.next_message("1").await, "Hello again.");
+    // The way back that the notice names.
+    scene.rig.ask("1", "hello").await;
+    assert!(scene.rig.ask("1", "/jobs rm 1").await.contains("has been removed"));
+    on_the_machine(&scene.rig, &["cron", "add", "--at", "180m", "--to", "home:1", TASK]).await;
+    assert_eq!(
+        scene.rig.query("SELECT chat_kind FROM jobs ORDER BY id"),
+        ["\"group\"", "\"private\""]
+    );
     scene.rig.finish().await;
 }
