@@ -58,8 +58,8 @@ pub(super) struct ExecSection {
     #[schemars(extend("title" = "list of paths or tables"))]
     read: Vec<At<SeenFolder>>,
     /// Files and folders that commands can read as those of `read`, and change if the call names
-    /// them in `paths`. After untrusted content, such a call is asked about. They must exist.
-    /// Default: none.
+    /// them in `paths`. After untrusted content, such a call is asked about; with the network it is
+    /// asked about each time, and jobs cannot make it. They must exist. Default: none.
     #[schemars(extend("title" = "list of paths or tables"))]
     write: Vec<At<SeenFolder>>,
     /// The paths of `read` and `write`, or paths below them, where only you write. Commands in the

@@ -50,13 +50,11 @@ pub struct ExecArgs {
 
 /// Returns the access of a command with these arguments. The call itself explains invalid paths.
 pub(super) fn access(args: &ExecArgs) -> CommandAccess {
-    let folder =
-        |path: &str| path.parse::<WorkspacePath>().map_or(Folder::Workspace, |it| it.folder());
-    let begins = folder(&args.cwd);
+    let begins = folder_of(&args.cwd);
     // The owner can name the folder of a group, whose members read there.
     let is_read_by_others = |folder| matches!(folder, Folder::Shared | Folder::Group);
-    let is_outlet = |path: &str| is_of_config(path) || is_read_by_others(folder(path));
-    let is_private = |path: &str| !is_outlet(path) && folder(path) != Folder::Downloads;
+    let is_outlet = |path: &str| is_of_config(path) || is_read_by_others(folder_of(path));
+    let is_private = |path: &str| !is_outlet(path) && folder_of(path) != Folder::Downloads;
     let has_outlet = is_read_by_others(begins) || args.paths.iter().any(|path| is_outlet(path));
     let has_private = args.paths.iter().any(|path| is_private(path));
     match (args.network, has_outlet, has_private) {
@@ -73,9 +71,18 @@ pub(super) fn access(args: &ExecArgs) -> CommandAccess {
     }
 }
 
-/// Returns true if a command can change the paths of the workspace that it names.
+/// Returns the folder of a path that a call names.
+fn folder_of(path: &str) -> Folder {
+    path.parse::<WorkspacePath>().map_or(Folder::Workspace, |it| it.folder())
+}
+
+/// Returns true if a command can change paths of the workspace, or of a group's folder, that it names. In `shared/` and
+/// the folders of `[exec] write` others change files, too, so nobody is told about changes there.
 pub(super) fn changes_own(args: &ExecArgs) -> bool {
-    args.network && access(args) == CommandAccess::Both
+    let is_own = |path: &str| {
+        !is_of_config(path) && matches!(folder_of(path), Folder::Workspace | Folder::Group)
+    };
+    args.network && args.paths.iter().any(|path| is_own(path))
 }
 
 /// Checks what a command would see, without the disk. The error explains to the model why it cannot be.

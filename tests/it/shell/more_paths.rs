@@ -123,6 +123,34 @@ async fn a_command_changes_only_the_folders_that_it_names_and_reads_the_others()
 }
 
 #[tokio::test]
+async fn a_command_with_the_network_and_such_a_folder_tells_nothing_of_the_workspace() {
+    let scene = Scene::new(&[]);
+    let config = Config { network: shell::NetworkRule::On, ..scene.config.clone() };
+    let fixture = ShellFixture::with(&config, Role::Owner, ChatKind::Private);
+    let folder = scene.path("write");
+    for paths in [json!([folder]), json!(["shared"]), json!([folder, "shared"])] {
+        let call = json!({"command": "echo done", "network": true, "paths": paths});
+        // Each is asked about, as before.
+        let (tool, _) = fixture.tools.authorise("exec", fixture.cx.role).unwrap();
+        let reach = tool.call_terms(&call.to_string(), &fixture.cx.address).reach;
+        assert_eq!(reach, Reach::Command(CommandAccess::Both), "{paths}");
+        // The folder was not compared, so nothing is said about it.
+        let (said, _) = run(&fixture, call).await;
+        assert!(said.contains("done") && !said.contains("different now"), "{paths}: {said}");
+        // And nothing has to be listed at its end.
+        let behind = json!({
+            "command": "true", "network": true, "paths": paths, "background": true
+        });
+        tool.check(&behind.to_string(), &fixture.cx.place()).expect("it may run behind");
+    }
+    let own = json!({
+        "command": "true", "network": true, "paths": [folder, "AGENTS.md"], "background": true
+    });
+    let (refused, _) = run(&fixture, own).await;
+    assert!(refused.contains("runs in the foreground"), "{refused}");
+}
+
+#[tokio::test]
 async fn after_untrusted_content_a_change_of_such_a_folder_is_asked_about() {
     let scene = Scene::new(&[]);
     let mut rig =
