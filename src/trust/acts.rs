@@ -76,19 +76,22 @@ pub enum CommandAccess {
     Network,
     /// As [`Self::Network`], where the config requires approval of each such call.
     AskedNetwork,
-    /// Named paths, and an outlet: the network, `shared/` or folders of `[exec] write`. With the network it can change
-    /// all of them.
+    /// The downloads, named paths of the workspace, which it can read, and folders as those of [`Self::Shared`], which it
+    /// can change. No network.
+    NamedAndShared,
+    /// The network, and named paths of any kind, which it can change.
     Both,
 }
 
 impl CommandAccess {
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Workspace,
         Self::Downloads,
         Self::Named,
         Self::Shared,
         Self::Network,
         Self::AskedNetwork,
+        Self::NamedAndShared,
         Self::Both,
     ];
 }
@@ -103,6 +106,9 @@ impl Reach {
             }
             (Self::Command(CommandAccess::Workspace | CommandAccess::Named), ChatKind::Group) => {
                 Self::Command(CommandAccess::Downloads)
+            }
+            (Self::Command(CommandAccess::NamedAndShared), ChatKind::Group) => {
+                Self::Command(CommandAccess::Shared)
             }
             // Its members read there, whom the private turn does not speak with.
             (Self::File(Folder::Group), ChatKind::Private) => Self::File(Folder::Shared),

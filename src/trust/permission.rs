@@ -160,6 +160,7 @@ fn way_in_downloads(act: Act) -> Option<&'static str> {
             CommandAccess::Downloads
             | CommandAccess::Network
             | CommandAccess::AskedNetwork
+            | CommandAccess::NamedAndShared
             | CommandAccess::Both,
         )
         | Act::WriteToCommand

@@ -106,9 +106,11 @@ pub fn decide(act: Act, turn: TurnState) -> Ruling {
         | Act::OpenNamedUrl
         | Act::Write(Folder::Downloads | Folder::Group)
         | Act::Run(CommandAccess::Downloads) => false,
-        Act::Run(CommandAccess::AskedNetwork | CommandAccess::Both) | Act::GrantJob | Act::Tell => {
-            true
-        }
+        Act::Run(
+            CommandAccess::AskedNetwork | CommandAccess::NamedAndShared | CommandAccess::Both,
+        )
+        | Act::GrantJob
+        | Act::Tell => true,
         Act::Write(Folder::Workspace | Folder::Shared)
         | Act::WriteInstructions
         | Act::WriteMemory
@@ -175,9 +177,10 @@ impl fmt::Display for Act {
             Self::Run(CommandAccess::AskedNetwork) => {
                 "runs a command in `downloads/` with the network (`network = \"ask\"`)"
             }
-            Self::Run(CommandAccess::Both) => {
-                "runs a command with named paths and the network, `shared/` or a folder of `[exec] write`"
+            Self::Run(CommandAccess::NamedAndShared) => {
+                "runs a command with named paths and `shared/` or a folder of `[exec] write`"
             }
+            Self::Run(CommandAccess::Both) => "runs a command with named paths and the network",
             Self::WriteToCommand => "writes to a running command",
             Self::OpenNamedUrl => "opens a web address that somebody named",
             Self::OpenUrl => {

@@ -58,7 +58,8 @@ pub(super) fn access(args: &ExecArgs) -> CommandAccess {
     let has_outlet = is_read_by_others(begins) || args.paths.iter().any(|path| is_outlet(path));
     let has_private = args.paths.iter().any(|path| is_private(path));
     match (args.network, has_outlet, has_private) {
-        (true, true, _) | (true, _, true) | (false, true, true) => CommandAccess::Both,
+        (true, true, _) | (true, _, true) => CommandAccess::Both,
+        (false, true, true) => CommandAccess::NamedAndShared,
         (true, false, false) => CommandAccess::Network,
         (false, true, false) => CommandAccess::Shared,
         (false, false, true) => CommandAccess::Named,

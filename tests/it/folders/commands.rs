@@ -386,9 +386,17 @@ fn what_a_command_sees_is_known_before_it_runs() {
         (off, json!({"command": "ls", "paths": ["downloads/x"]}), CommandAccess::Downloads),
         (off, json!({"command": "ls", "paths": ["shared"]}), CommandAccess::Shared),
         (off, json!({"command": "ls", "cwd": "shared/x"}), CommandAccess::Shared),
-        (off, json!({"command": "ls", "paths": ["shared", "project"]}), CommandAccess::Both),
+        (
+            off,
+            json!({"command": "ls", "paths": ["shared", "project"]}),
+            CommandAccess::NamedAndShared,
+        ),
         (off, json!({"command": "ls", "paths": ["groups/g1"]}), CommandAccess::Shared),
-        (off, json!({"command": "ls", "paths": ["groups/g1", "project"]}), CommandAccess::Both),
+        (
+            off,
+            json!({"command": "ls", "paths": ["groups/g1", "project"]}),
+            CommandAccess::NamedAndShared,
+        ),
         // Folders of `[exec] write` are read by others, too.
         (off, json!({"command": "ls", "paths": ["/srv/photos"]}), CommandAccess::Shared),
         (
@@ -396,7 +404,11 @@ fn what_a_command_sees_is_known_before_it_runs() {
             json!({"command": "ls", "paths": ["/srv/photos", "downloads"]}),
             CommandAccess::Shared,
         ),
-        (off, json!({"command": "ls", "paths": ["/srv/photos", "notes.md"]}), CommandAccess::Both),
+        (
+            off,
+            json!({"command": "ls", "paths": ["/srv/photos", "notes.md"]}),
+            CommandAccess::NamedAndShared,
+        ),
         (
             on,
             json!({"command": "ls", "network": true, "paths": ["/srv/photos"]}),
@@ -429,10 +441,11 @@ fn in_a_group_its_own_paths_are_no_more_than_its_folder_but_shared_ones_are() {
         scene.reach(&json!({"command": "ls", "paths": paths})).within(ChatKind::Group)
     };
     assert_eq!(reach(json!(["project"])), Reach::Command(CommandAccess::Downloads));
-    for paths in [json!(["shared"]), json!(["/srv/photos"])] {
+    // Together, too: the group's own files are no secret there.
+    let together = [json!(["project", "shared"]), json!(["project", "/srv/photos"])];
+    for paths in [json!(["shared"]), json!(["/srv/photos"])].into_iter().chain(together) {
         assert_eq!(reach(paths), Reach::Command(CommandAccess::Shared));
     }
-    assert_eq!(reach(json!(["project", "shared"])), Reach::Command(CommandAccess::Both));
 }
 
 #[tokio::test]

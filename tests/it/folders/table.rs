@@ -56,8 +56,10 @@ fn after_untrusted_content_no_private_data_is_changed_and_nothing_leaves_unasked
     // others of it.
     let clean = TurnState { is_tainted: false, is_attended: true };
     let asks: Vec<_> = Act::all().filter(|act| decide(*act, clean) != Ruling::Do).collect();
-    let network = [CommandAccess::AskedNetwork, CommandAccess::Both].map(Act::Run);
-    assert_eq!(asks, [network[0], network[1], Act::GrantJob, Act::Tell]);
+    let [network, shared, both] =
+        [CommandAccess::AskedNetwork, CommandAccess::NamedAndShared, CommandAccess::Both]
+            .map(Act::Run);
+    assert_eq!(asks, [network, shared, both, Act::GrantJob, Act::Tell]);
 }
 
 /// All reaches, and if their address may be opened.

@@ -38,6 +38,7 @@ pub(super) fn attempts(in_group: bool, is_attended: bool) -> Vec<Attempt> {
         Act::Run(CommandAccess::Workspace | CommandAccess::Named) if in_group => {
             Act::Run(CommandAccess::Downloads)
         }
+        Act::Run(CommandAccess::NamedAndShared) if in_group => Act::Run(CommandAccess::Shared),
         act => act,
     };
     let asked = Act::all().filter(|act| decide(here(*act), tainted) != Ruling::Do);
@@ -109,6 +110,7 @@ fn of_act(act: Act) -> Vec<Attempt> {
                 CommandAccess::Shared => ("run_shared", "evil spread"),
                 CommandAccess::Network => ("run_network", "evil net"),
                 CommandAccess::AskedNetwork => ("run_asked", "evil ask"),
+                CommandAccess::NamedAndShared => ("run_copying", "evil copy"),
                 CommandAccess::Both => ("run_both", "evil both"),
             };
             vec![attempt(tool, mark, json!({"command": mark}))]
@@ -185,6 +187,7 @@ pub(super) fn parts_with(text: &str, more: Vec<Arc<dyn AnyTool>>) -> RigOptions 
         fake("run_shared", command(CommandAccess::Shared), output()),
         fake("run_network", command(CommandAccess::Network), output()),
         fake("run_asked", command(CommandAccess::AskedNetwork), output()),
+        fake("run_copying", command(CommandAccess::NamedAndShared), output()),
         fake("run_both", command(CommandAccess::Both), output()),
         fake("outside", Some(Reach::Outside), output()),
         fake("web_fetch", None, page()),

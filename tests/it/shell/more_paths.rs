@@ -90,7 +90,7 @@ async fn nothing_leaves_the_workspace_by_way_of_them() {
     for (paths, access) in [
         (json!([]), CommandAccess::Downloads),
         (json!([scene.path("write")]), CommandAccess::Shared),
-        (json!([scene.path("write"), "AGENTS.md"]), CommandAccess::Both),
+        (json!([scene.path("write"), "AGENTS.md"]), CommandAccess::NamedAndShared),
     ] {
         let call = json!({"command": writes, "untrusted": true, "paths": paths}).to_string();
         assert_eq!(tool.call_terms(&call, &fixture.cx.address).reach, Reach::Command(access));
