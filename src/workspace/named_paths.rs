@@ -36,15 +36,22 @@ pub enum NamedPathError {
 impl Workspace {
     /// Finds the paths that a command names: those in untrusted folders can be changed, those of the workspace can be
     /// read, or changed if `changes_own`. Memory, notes and `USER.md` of the person are never seen, by whatever link: a
-    /// path that holds another name (hard link) of them is refused.
+    /// path that holds another name (hard link) of them is refused, and so are the downloads, if the command sees them
+    /// as its folder.
     pub fn named_paths<'a>(
         &self,
         scope: &FileScope,
+        downloads: Option<&Path>,
         named: impl Iterator<Item = &'a WorkspacePath>,
         changes_own: bool,
     ) -> Result<NamedPaths, NamedPathError> {
         let mut paths = NamedPaths::default();
-        let links = self.find_private_links(scope)?;
+        // The private files are walked only once.
+        let memory = || WorkspacePath::own("memory");
+        let links = self.private_links(scope).map_err(|error| FileError::new(&memory(), error))?;
+        if let Some(folder) = downloads {
+            check_links(&links, &scope.downloads(), folder)?;
+        }
         for given in named {
             let named = scope.check_named(given, changes_own)?;
             if named.folder() == Folder::Shared {
@@ -68,16 +75,6 @@ impl Workspace {
             if changes { paths.write.push(found) } else { paths.read.push(found) }
         }
         Ok(paths)
-    }
-
-    /// Refuses the downloads to a command if they hold another name (hard link) of a private file.
-    pub fn check_downloads(&self, scope: &FileScope, folder: &Path) -> Result<(), NamedPathError> {
-        check_links(&self.find_private_links(scope)?, &scope.downloads(), folder)
-    }
-
-    fn find_private_links(&self, scope: &FileScope) -> Result<PrivateLinks, FileError> {
-        let memory = || WorkspacePath::own("memory");
-        self.private_links(scope).map_err(|error| FileError::new(&memory(), error))
     }
 }
 

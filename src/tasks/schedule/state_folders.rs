@@ -35,7 +35,8 @@ pub(super) fn folders_of(
     }
     let named = match needs {
         CommandNeeds::Paths(paths) => {
-            workspace.named_paths(scope, paths.iter(), false).map_err(|error| refusal(&error))?
+            let named = workspace.named_paths(scope, None, paths.iter(), false);
+            named.map_err(|error| refusal(&error))?
         }
         CommandNeeds::Network | CommandNeeds::Workspace => NamedPaths::default(),
     };

@@ -184,8 +184,6 @@ impl CommandView {
         let CommandPlace { folder, home } = workspace.command_folder(&self.scope, is_untrusted)?;
         (order.folder, order.home) = (folder, home);
         if is_untrusted {
-            let checked = workspace.check_downloads(&self.scope, &order.folder);
-            checked.map_err(refusal)?;
             self.name_paths(workspace, &mut order)?;
         }
         // Files that a former version received for others are not in a folder of theirs. They are untrusted, as a group's
@@ -205,14 +203,15 @@ impl CommandView {
     }
 
     /// Adds the paths that the call names: `shared` and, with the network, paths of the workspace can be
-    /// changed; without it, the latter can be read.
+    /// changed; without it, the latter can be read. The folder of the command is known by then.
     fn name_paths(
         &self,
         workspace: &Workspace,
         order: &mut SandboxCommand,
     ) -> Result<(), ToolError> {
         let named = named(&self.paths).map_err(ToolError::TellModel)?;
-        let found = workspace.named_paths(&self.scope, named.iter(), self.changes_own);
+        let downloads = Some(order.folder.as_path());
+        let found = workspace.named_paths(&self.scope, downloads, named.iter(), self.changes_own);
         let NamedPaths { read, write } = found.map_err(refusal)?;
         order.read.extend(read);
         order.write.extend(write);
