@@ -7,6 +7,7 @@ use crate::bus::journal::address_params;
 use crate::people::{self, persons};
 use crate::store::{Json, LenientJson};
 use crate::types::message::{Address, ChatKind, Sender, SenderId};
+use crate::types::session::SessionId;
 
 /// Latest turns of a private chat among which its reader is searched. Only turns that older versions began for jobs of
 /// other persons come after the reader's own.
@@ -64,19 +65,33 @@ fn last_speaker(
     at: &Address,
     condition: &str,
 ) -> rusqlite::Result<Option<Sender>> {
-    let mut turns = store.prepare_cached(&format!(
-        "SELECT t.sender FROM sessions s JOIN turns t ON t.session = s.id
-         WHERE s.kind = 'chat' AND s.channel = ? AND s.chat = ? AND s.chat_kind = ? AND NOT t.noted
-         {condition} ORDER BY t.id DESC LIMIT ?"
+    // Reads one turn of each session, and not all turns of a chat, which become many.
+    let mut sessions = store.prepare_cached(&format!(
+        "SELECT s.id FROM sessions s
+         WHERE s.kind = 'chat' AND s.channel = ? AND s.chat = ? AND s.chat_kind = ? {condition}
+         ORDER BY (SELECT t.id FROM turns t WHERE t.session = s.id AND NOT t.noted
+                   ORDER BY t.id DESC LIMIT 1) DESC"
     ))?;
+    let mut turns = store.prepare_cached(
+        "SELECT sender FROM turns WHERE session = ? AND NOT noted ORDER BY id DESC LIMIT ?",
+    )?;
     let chat_kind = Json(ChatKind::Private);
-    let mut rows = turns.query(params![at.channel, at.chat, chat_kind, TURNS_MAX])?;
-    while let Some(row) = rows.next()? {
-        let LenientJson(speaker) = row.get::<_, LenientJson<Sender>>(0)?;
-        if let Some(speaker) = speaker
-            && persons::person_of(store, &at.channel, &speaker.id)?.is_some()
-        {
-            return Ok(Some(speaker));
+    let mut sessions = sessions.query(params![at.channel, at.chat, chat_kind])?;
+    let mut left = TURNS_MAX;
+    while let Some(session) = sessions.next()? {
+        let session: SessionId = session.get(0)?;
+        let mut speakers = turns.query(params![session, left])?;
+        while let Some(row) = speakers.next()? {
+            left -= 1;
+            let LenientJson(speaker) = row.get::<_, LenientJson<Sender>>(0)?;
+            if let Some(speaker) = speaker
+                && persons::person_of(store, &at.channel, &speaker.id)?.is_some()
+            {
+                return Ok(Some(speaker));
+            }
+        }
+        if left == 0 {
+            break;
         }
     }
     Ok(None)

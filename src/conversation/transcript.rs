@@ -302,6 +302,15 @@ pub fn last_started(store: &Connection) -> rusqlite::Result<Option<DateTime<Utc>
     Ok(last.map(|last| last.0))
 }
 
+/// Returns the time at which a turn started, by our clock at that time. None if it was deleted.
+pub fn turn_started(store: &Connection, turn: TurnId) -> rusqlite::Result<Option<DateTime<Utc>>> {
+    let started = store
+        .prepare_cached("SELECT started FROM turns WHERE id = ?")?
+        .query_row([turn], |row| row.get::<_, Time>(0))
+        .optional()?;
+    Ok(started.map(|started| started.0))
+}
+
 /// Returns true if a turn is suspended.
 pub fn is_suspended(store: &Connection, turn: TurnId) -> rusqlite::Result<bool> {
     store.prepare_cached("SELECT 1 FROM turns WHERE id = ? AND suspended = 1")?.exists([turn])

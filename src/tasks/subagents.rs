@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, Duration, Utc};
 use rusqlite::{Connection, params};
 use serde::{Deserialize, Serialize};
 
@@ -32,6 +32,9 @@ const ALLOWED: &str = "A call that was allowed:";
 /// Instructions for the model about the work after that call.
 const TELL_THE_RESULT: &str = ".\nYour person has allowed the call that comes first here, exactly as it is. It is made \
      once. Then tell them briefly what came of it; make no other call.";
+
+/// Time by which the clock may have been set back after a turn started.
+const CLOCK_BACK_MAX: Duration = Duration::days(1);
 
 /// Maximum number of subagents in a list.
 const LISTED_MAX: i64 = 10;
@@ -197,7 +200,10 @@ pub fn delegating_turn(store: &Connection, id: SubagentId) -> rusqlite::Result<O
 /// Returns the turns of the subagents, running or not, to which a turn has delegated tasks.
 pub fn delegated_turns(store: &Connection, by: TurnId) -> rusqlite::Result<Vec<TurnId>> {
     let mut turns = Vec::new();
-    for (turn, details) in table::turns_after::<SubagentDetails>(store, by)? {
+    // A deleted turn has no calls either.
+    let Some(started) = transcript::turn_started(store, by)? else { return Ok(turns) };
+    let since = started.checked_sub_signed(CLOCK_BACK_MAX).unwrap_or(started);
+    for (turn, details) in table::turns_after::<SubagentDetails>(store, by, since)? {
         let Some(call) = details.call else { continue };
         if transcript::turn_of_call(store, call)?.is_some_and(|call| call.turn == by) {
             turns.push(turn);

@@ -147,15 +147,17 @@ pub(super) fn running_in<D: Details>(
     Ok(select(store, "turn = ? AND kind = ?", params![turn, D::KIND])?.pop())
 }
 
-/// Returns the turns after this one that worked on tasks of a kind, running or not, with the details of the tasks.
+/// Returns the turns after this one that worked on tasks of a kind that began since a time, running or not, with the
+/// details of the tasks.
 pub(super) fn turns_after<D: Details>(
     store: &Connection,
     turn: TurnId,
+    since: DateTime<Utc>,
 ) -> rusqlite::Result<Vec<(TurnId, D)>> {
     let mut rows = store.prepare_cached(
-        "SELECT turn, details FROM tasks WHERE kind = ? AND turn > ? ORDER BY turn",
+        "SELECT turn, details FROM tasks WHERE kind = ? AND begun >= ? AND turn > ? ORDER BY turn",
     )?;
-    rows.query_map(params![D::KIND, turn], |row| {
+    rows.query_map(params![D::KIND, Time(since), turn], |row| {
         Ok((row.get(0)?, row.get::<_, LenientJson<D>>(1)?.0.unwrap_or_default()))
     })?
     .collect()
