@@ -226,6 +226,7 @@ impl ActiveTurn<'_> {
             self.turns.services.bus.inbox.notify();
         }
         self.current().steps[step] = stored_step;
+        self.has_planned = true;
         Ok(())
     }
 }

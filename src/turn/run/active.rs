@@ -72,6 +72,8 @@ pub(super) struct ActiveTurn<'a> {
     pub(super) granted: Granted,
     /// The usage of the completions since the turn began or was resumed.
     pub(super) spent: Usage,
+    /// True if a step was planned since then. Nobody has been asked about its calls yet.
+    pub(super) has_planned: bool,
     /// The context window for which prompt and tools were made, in tokens.
     pub(super) fitted: u64,
 }

@@ -232,6 +232,7 @@ impl<'a> ActiveTurn<'a> {
             tools_tokens,
             begun: Instant::now(),
             spent: Usage::default(),
+            has_planned: false,
         }))
     }
 

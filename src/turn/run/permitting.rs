@@ -259,8 +259,12 @@ impl ActiveTurn<'_> {
         Ok(if is_allowed { Decision::Allow } else { decision })
     }
 
-    /// Returns the approvals that were given to a call of the turn, with whatever files.
+    /// Returns the approvals that were given to a call of the turn, with whatever files. A question suspends the turn, so
+    /// a step that was planned since has none.
     async fn find_approvals(&self) -> Result<HashMap<CallId, CallApproval>, TurnError> {
+        if self.has_planned {
+            return Ok(HashMap::new());
+        }
         let turn = self.turn;
         let given = move |store: &Connection| asks::given_approvals(store, turn);
         Ok(self.turns.services.bus.store.read(given).await?)
