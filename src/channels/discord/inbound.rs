@@ -8,10 +8,12 @@ use crate::channels::discord::wire::{
     self, DiscordAttachment, DiscordInteraction, DiscordMessage, DiscordUser, Snowflake, Sticker,
 };
 use crate::channels::routing::{self, Addressee, InboundEvent};
+use crate::types::commands;
 use crate::types::message::{
     Address, Cause, ChannelName, ChatId, ChatKind, DedupKey, Inbound, InboundContent, MediaKind,
     MediaRef, OverheardLine, Press, Quote, Sender, ThreadId,
 };
+use crate::types::source::{Source, SourcedText};
 
 /// Maximum length of a quoted message, in characters.
 const QUOTE_CHARS_MAX: usize = 500;
@@ -78,9 +80,10 @@ pub fn decode(
         ChatKind::Private => Vec::new(),
         ChatKind::Group => mention_forms(bot, at.role.as_ref()),
     };
-    let text = own_text(message, bot, &mentions);
+    let words = typed_text(message, bot, &mentions);
+    let said = said(message, &words, context.channel);
     let media = media(message);
-    let is_empty = text.is_empty() && media.is_empty();
+    let is_empty = said.text.is_empty() && media.is_empty();
     if is_empty && forwarded(message).is_none_or(|it| it.text.is_empty()) {
         return None;
     }
@@ -88,7 +91,7 @@ pub fn decode(
     let mut from = context_address.clone();
     let opens = context.threads == Threads::Open && at.has_threads && from.thread.is_none();
     // A command applies to the conversation in which it is given.
-    if opens && !text.starts_with('/') {
+    if opens && !words.starts_with('/') {
         // A thread that is made from a message has its id.
         from.thread = Some(ThreadId::from(message.id.as_str()));
     }
@@ -101,7 +104,7 @@ pub fn decode(
         within: at.within(),
         cause: Cause::Person(sender(author, message.member.as_ref())),
         id: Some(message.id.as_str().into()),
-        body: InboundContent { quoted: quoted(message, bot), media, more, ..said(message, text) },
+        body: InboundContent { quoted: quoted(message, bot), media, more, ..said },
     };
     let bot_ids = if author.bot { vec![author.id.as_str().into()] } else { Vec::new() };
     let addressee = addressee(message, bot, at);
@@ -170,7 +173,9 @@ pub fn line(message: &DiscordMessage, bot: &DiscordIdentity) -> Option<Overheard
 
 /// The full text of a message, with its forwarded text and descriptions of its files.
 pub(super) fn words_of(message: &DiscordMessage, bot: &DiscordIdentity) -> String {
-    let text = own_text(message, bot, &mention_forms(bot, None));
+    let parts = [object_lines(message), typed_text(message, bot, &mention_forms(bot, None))];
+    let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    let text = parts.join("\n");
     routing::context(&media(message), forwarded(message).as_ref(), &text)
 }
 
@@ -219,22 +224,34 @@ fn addressee(message: &DiscordMessage, bot: &DiscordIdentity, at: &DiscordAddres
     }
 }
 
-/// Returns the text without mentions that only address the bot, and without forwarded text: that is
+/// Returns the typed text without mentions that only address the bot, and without forwarded text: that is
 /// another person's, and none of it is a command.
-fn own_text(message: &DiscordMessage, bot: &DiscordIdentity, own_mentions: &[String]) -> String {
-    let text = without_address(&message.content, own_mentions);
-    let parts = described_objects(message).map(|noun| format!("[sent {noun}]"));
-    let parts = parts.chain([readable(&text, &message.mentions, bot)]);
-    let parts: Vec<String> = parts.filter(|part| !part.is_empty()).collect();
-    parts.join("\n")
+fn typed_text(message: &DiscordMessage, bot: &DiscordIdentity, own_mentions: &[String]) -> String {
+    readable(&without_address(&message.content, own_mentions), &message.mentions, bot)
 }
 
-/// Returns the text as the person's own, unless it describes objects whose names others may have chosen.
-fn said(message: &DiscordMessage, text: String) -> InboundContent {
-    match described_objects(message).next() {
-        Some(_) => InboundContent::of_others(text, routing::CARD),
-        None => InboundContent::text(text),
+/// Returns the descriptions of sent objects, each in a line of its own.
+fn object_lines(message: &DiscordMessage) -> String {
+    let lines: Vec<_> = described_objects(message).map(|noun| format!("[sent {noun}]")).collect();
+    lines.join("\n")
+}
+
+/// Returns the typed text as the author's own, below the descriptions of objects, whose names others may have chosen. A
+/// command stays alone, because it would be none with something above it.
+fn said(message: &DiscordMessage, words: &str, channel: &ChannelName) -> InboundContent {
+    let objects = object_lines(message);
+    let is_command = commands::is_control(words) || commands::find(words).is_some();
+    if objects.is_empty() || is_command {
+        return InboundContent::text(words);
     }
+    let end = if words.is_empty() { "" } else { "\n" };
+    let card = Source::Quoted { author: routing::CARD.to_owned(), by_others: true };
+    let mut text = SourcedText::of(card, format!("{objects}{end}"));
+    text.push(
+        Source::Person { channel: channel.clone(), id: message.author.id.as_str().into() },
+        words,
+    );
+    InboundContent { sources: text.spans().to_vec(), ..InboundContent::text(&*text) }
 }
 
 /// The written forms of a mention of the bot.
