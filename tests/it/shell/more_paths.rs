@@ -232,3 +232,23 @@ async fn nobody_is_told_to_open_a_folder_that_their_role_does_not_see() {
     let (said, _) = run(&fixture, json!({"command": reads})).await;
     assert!(!said.contains("untrusted") && said.contains("exit code 0"), "{said}");
 }
+
+#[tokio::test]
+async fn paths_that_are_meant_otherwise_are_refused_before_anybody_is_asked() {
+    let scene = Scene::new(&[]);
+    let fixture = scene.fixture();
+    for (path, why) in [
+        ("~/notes", "begins in a home folder"),
+        ("~", "begins in a home folder"),
+        ("file:///tmp/x", "is an address"),
+        (" /tmp/x", "begins or ends with a space"),
+        ("project ", "begins or ends with a space"),
+    ] {
+        for arguments in
+            [json!({"command": "ls", "paths": [path]}), json!({"command": "ls", "cwd": path})]
+        {
+            let (refused, _) = run(&fixture, arguments).await;
+            assert!(refused.contains(why), "{path}: {refused}");
+        }
+    }
+}
