@@ -18,7 +18,7 @@ use crate::replies::{self, WaitingCall};
 use crate::services::{Services, role_of};
 use crate::store::StoreError;
 use crate::tasks::deferred_report;
-use crate::tasks::subagents::{self, AT_ONCE_MAX};
+use crate::tasks::subagents::{self, APPROVED_AT_ONCE_MAX};
 use crate::trust::acts::tool_role;
 use crate::turn::{commits, prompt, suspension};
 use crate::types::commands::CommandId;
@@ -296,7 +296,7 @@ impl ApprovalJudge {
         let tools: Vec<_> = tools.iter().map(String::as_str).collect();
         Ok(match (approve, has_room) {
             (true, true) => Ok(replies::making_deferred_calls(&tools)),
-            (true, false) => Err(replies::too_many_deferred_calls(AT_ONCE_MAX, &tools)),
+            (true, false) => Err(replies::too_many_deferred_calls(APPROVED_AT_ONCE_MAX, &tools)),
             (false, _) => Ok(replies::denied_call(&tools.join(", "))),
         })
     }

@@ -178,7 +178,7 @@ fn admit_press(
     if published == Published::Accepted {
         outbox::record_press(store, press)?;
         if let Some(shown) = &inbound.id {
-            let decided = replies::decided(question.end(), &choice.label, &sender.name);
+            let decided = replies::decided(&question.end(), &choice.label, &sender.name);
             outbox::put_replacement(store, &inbound.from, None, Some(shown), &decided)?;
         }
     }

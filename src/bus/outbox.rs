@@ -180,7 +180,7 @@ pub fn close_question(store: &Connection, id: DeliveryId, result: &str) -> rusql
         .execute(params![NO_BUTTON, id])?;
     match platform_id(store, id)? {
         Some(shown) => {
-            let closed = replies::closed(asked.end(), result);
+            let closed = replies::closed(&asked.end(), result);
             put_replacement(store, &to, None, Some(&shown), &closed)?;
         }
         None => {

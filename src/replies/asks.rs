@@ -323,7 +323,7 @@ pub fn making_deferred_calls(tools: &[&str]) -> String {
 
 /// Explains that not all approved calls could begin. `begun`: the tools of those that did.
 pub fn too_many_deferred_calls(most: usize, begun: &[&str]) -> String {
-    let busy = format!("I'm working on {most} tasks now, as many as I can.");
+    let busy = format!("I'm making {most} such calls now, as many as I can.");
     let again = "Please approve the rest when one of them has ended.";
     match begun {
         [] => format!("{busy} {again}"),

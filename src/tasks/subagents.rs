@@ -23,8 +23,11 @@ use crate::types::session::{CallId, SessionId, Settings, TurnId};
 use crate::types::source::{Author, Source, SourcedText};
 use crate::types::untrusted;
 
-/// Maximum number of running subagents in all conversations together. Each costs tokens.
+/// Maximum number of running subagents with delegated tasks, in all conversations together. Each costs tokens.
 pub const AT_ONCE_MAX: usize = 4;
+
+/// Maximum number of running subagents that make one approved call. All calls of one report can be made at once.
+pub const APPROVED_AT_ONCE_MAX: usize = 6;
 
 /// Beginning of the task of a subagent that makes one call.
 const ALLOWED: &str = "A call that was allowed:";
@@ -145,7 +148,7 @@ pub fn begin(
     task: &SubagentTask,
 ) -> rusqlite::Result<Option<SubagentId>> {
     let DelegatingCall { turn, call, is_attended } = by;
-    if table::count_running(store, TaskKind::Subagent)? >= AT_ONCE_MAX {
+    if count_running(store, false)? >= AT_ONCE_MAX {
         return Ok(None);
     }
     let TurnSession { session: parent, at: to, chat_kind, settings, sender, .. } =
@@ -169,7 +172,7 @@ pub fn begin_approved(
     store: &Connection,
     deferred: DeferredCall,
 ) -> rusqlite::Result<Option<SubagentId>> {
-    if table::count_running(store, TaskKind::Subagent)? >= AT_ONCE_MAX {
+    if count_running(store, true)? >= APPROVED_AT_ONCE_MAX {
         return Ok(None);
     }
     let DeferredCall { call, approved, sender, known_on, chat_kind, to, tainted, .. } = deferred;
@@ -180,6 +183,14 @@ pub fn begin_approved(
     let (call, approved) = (Some(call), Some(approved));
     let details = SubagentDetails { parent, call, task, is_unattended: false, approved };
     start(store, NewSubagent { to, terms, sender, details, tainted })
+}
+
+/// Counts the running subagents that make one approved call, or the others.
+fn count_running(store: &Connection, has_approved_call: bool) -> rusqlite::Result<usize> {
+    let running = table::running::<SubagentDetails>(store)?;
+    let is_counted =
+        |task: &&Running<SubagentDetails>| task.details.approved.is_some() == has_approved_call;
+    Ok(running.iter().filter(is_counted).count())
 }
 
 /// Returns true if a person began the turn that delegated the task, and can be asked.
@@ -280,7 +291,7 @@ fn with_turn(
     }))
 }
 
-/// Returns the running subagents, at most [`AT_ONCE_MAX`], oldest first.
+/// Returns the running subagents, at most [`AT_ONCE_MAX`] and [`APPROVED_AT_ONCE_MAX`], oldest first.
 fn all_running(store: &Connection) -> rusqlite::Result<Vec<RunningSubagent>> {
     let mut subagents = Vec::new();
     for task in table::running(store)? {

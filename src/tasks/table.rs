@@ -189,13 +189,6 @@ fn read_task<D: Details>(row: &Row<'_>) -> rusqlite::Result<RunningTask<D>> {
     })
 }
 
-/// Counts the running tasks of a kind.
-pub(super) fn count_running(store: &Connection, kind: TaskKind) -> rusqlite::Result<usize> {
-    store
-        .prepare_cached("SELECT count(*) FROM tasks WHERE state = 'running' AND kind = ?")?
-        .query_row([kind], |row| row.get(0))
-}
-
 pub(super) fn is_running(store: &Connection, task: TaskRow) -> rusqlite::Result<bool> {
     store.prepare_cached("SELECT 1 FROM tasks WHERE id = ? AND state = 'running'")?.exists([task])
 }

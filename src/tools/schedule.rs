@@ -7,6 +7,7 @@ use super::{
     AnyTool, CallPlace, CallTerms, Effect, Reach, Tool, ToolContext, ToolError, ToolOutput,
     ToolSpec, ToolTerms, shell,
 };
+use crate::channels::markup::unescaped;
 use crate::provider::{ASK_QUESTION, ToolSchema};
 use crate::tasks::schedule::{JobRequest, JobRequester};
 use crate::types::job_verb::JobVerb;
@@ -61,7 +62,10 @@ impl Tool for Schedule {
             sender: Sender::person("", ""),
             tainted: false,
         };
-        args.clone().read(asker, Utc::now(), place.zone).map(drop)
+        args.clone()
+            .read(asker, Utc::now(), place.zone)
+            .map(drop)
+            .map_err(|words| unescaped(&words))
     }
 
     async fn call(&self, args: JobRequest, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
@@ -73,7 +77,9 @@ impl Tool for Schedule {
             tainted: cx.tainted,
         };
         let (role, zone) = (cx.role, cx.now.timezone());
-        let order = args.read(requester.clone(), Utc::now(), zone).map_err(ToolError::TellModel)?;
+        let order = args
+            .read(requester.clone(), Utc::now(), zone)
+            .map_err(|words| ToolError::TellModel(unescaped(&words)))?;
         let requester = Box::new(requester);
         let effect = Effect::Schedule { requester, role, order, zone, in_words_of: None };
         Ok(ToolOutput::effect("", effect))

@@ -165,7 +165,9 @@ impl Tool for Exec {
                 path.display()
             ));
         }
-        more_paths::check_named(&shell.visible(place.role, place.chat_kind), &args.paths)?;
+        let visible = shell.visible(place.role, place.chat_kind);
+        more_paths::check_named(&visible, &args.paths)?;
+        more_paths::check_cwd(&visible, &shell.config.trusted, &args.cwd)?;
         places::check(args, shell.files_sandboxed, place)
     }
 

@@ -2,6 +2,7 @@
 
 mod cause;
 mod press;
+mod question_end;
 
 use std::fmt;
 
@@ -320,11 +321,10 @@ impl Question {
         Self { text, choices, who, proposal: None, written_in: None }
     }
 
-    /// Returns the last 500 characters of its text. Only those are shown above the buttons of a long text.
-    pub fn end(&self) -> &str {
-        const SHOWN_CHARS_MAX: usize = 500;
-        let skipped = self.text.chars().count().saturating_sub(SHOWN_CHARS_MAX);
-        self.text.char_indices().nth(skipped).map_or(&self.text, |(at, _)| &self.text[at..])
+    /// Returns about the last 500 characters of its text. Only those are shown of a long text once it is decided. Code in
+    /// it stays code.
+    pub fn end(&self) -> String {
+        question_end::end(&self.text)
     }
 }
 

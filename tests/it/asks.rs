@@ -1,6 +1,7 @@
 //! Questions and approvals: a turn waits for a person without a task, and each is settled once.
 
 mod changed;
+mod ended;
 mod steps;
 
 use std::fs;

@@ -50,6 +50,24 @@ pub(super) fn check_named(sandbox: &Sandbox, named: &[String]) -> Result<(), Str
     Ok(())
 }
 
+/// Checks that a working folder is no path of the config. The error explains to the model how a command gets there.
+pub(super) fn check_cwd(sandbox: &Sandbox, trusted: &[PathBuf], cwd: &str) -> Result<(), String> {
+    let path = Path::new(cwd);
+    let written = sandbox.write.iter().find(|folder| path.starts_with(folder));
+    if written.is_none() && !is_within(path, &sandbox.read) {
+        return Ok(());
+    }
+    let more = match written {
+        _ if is_within(path, trusted) => String::new(),
+        Some(folder) => format!(", and name `{}` in `paths`", folder.display()),
+        None => ", and give `untrusted`".to_owned(),
+    };
+    let cwd = escaped_path(cwd);
+    Err(format!(
+        "cwd: `{cwd}` is not in the workspace. Leave out `cwd`, begin the command with `cd` there{more}."
+    ))
+}
+
 /// Returns a path of `write` that a text contains, but that its call does not name.
 pub(super) fn unnamed<'a>(
     sandbox: &'a Sandbox,

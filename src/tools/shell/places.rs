@@ -14,7 +14,9 @@ use crate::tools::{CallPlace, ToolContext, ToolError};
 use crate::trust::acts::CommandAccess;
 use crate::workspace::command_folders::CommandPlace;
 use crate::workspace::named_paths::{NAMED_PATHS_MAX, NamedPathError, NamedPaths};
-use crate::workspace::{Audience, FileError, FileScope, Folder, Workspace, WorkspacePath};
+use crate::workspace::{
+    Audience, FileError, FileScope, Folder, PathError, Workspace, WorkspacePath,
+};
 
 /// Maximum size of all output files of a folder together, in bytes. The oldest are deleted first.
 const OUTPUTS_BYTES_MAX: u64 = 50 * 1024 * 1024;
@@ -100,7 +102,7 @@ pub(super) fn check(
         );
     }
     if !is_own_folder(&args.cwd) {
-        args.cwd.parse::<WorkspacePath>().map_err(|error| format!("cwd: {error}."))?;
+        parse_written(&args.cwd).map_err(|error| format!("cwd: {error}."))?;
     }
     let changes_own = changes_own(args);
     for given in named(&args.paths)? {
@@ -120,8 +122,22 @@ pub(super) fn named(paths: &[String]) -> Result<Vec<WorkspacePath>, String> {
         return Err(format!("At most {NAMED_PATHS_MAX} paths can be named."));
     }
     let own = paths.iter().filter(|path| !is_of_config(path));
-    let named = own.map(|path| path.parse::<WorkspacePath>());
+    let named = own.map(|path| parse_written(path));
     named.collect::<Result<_, _>>().map_err(|error| format!("paths: {error}."))
+}
+
+/// Parses a path of the workspace. Returns an error for one that is meant otherwise than it would be taken, as `~/notes` and
+/// ` /tmp`: nobody is asked about a path that is not there.
+fn parse_written(path: &str) -> Result<WorkspacePath, String> {
+    if path.trim() != path {
+        return Err(format!("`{path}` begins or ends with a space"));
+    }
+    let parsed: WorkspacePath = path.parse().map_err(|error: PathError| error.to_string())?;
+    match parsed.check_new() {
+        // One that is there may have such a name.
+        Ok(()) | Err(PathError::Bidi(_)) => Ok(parsed),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 fn denied(error: &NamedPathError) -> String {

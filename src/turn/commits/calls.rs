@@ -5,6 +5,7 @@ use chrono_tz::Tz;
 use rusqlite::Connection;
 
 use crate::bus::{Bus, outbox};
+use crate::channels::markup::unescaped;
 use crate::conversation::deferred;
 use crate::conversation::proposals;
 use crate::conversation::{plans, transcript};
@@ -125,6 +126,11 @@ pub(crate) async fn end_call(
                             keep_reminder(store, &definition, zone, who)?
                         }
                         (order, _) => handle_order(store, &whose, order, Utc::now(), zone)?,
+                    };
+                    // Models read it without a renderer.
+                    let handled = match handled {
+                        Ok(words) => Ok(unescaped(&words)),
+                        Err(words) => Err(unescaped(&words)),
                     };
                     let for_model =
                         |words: String| if read_others { untrusted::wrap(&words) } else { words };

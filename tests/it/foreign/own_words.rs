@@ -97,22 +97,13 @@ async fn lines_are_noted_and_added_to_a_list() {
 }
 
 #[tokio::test]
-async fn words_behind_a_colon_are_remembered() {
-    let (tool, arguments) = remember("The boiler code is 4711.");
-    let said = "Please keep in mind: the boiler code is 4711";
-    let (rig, shown) = kept(tool, arguments, said).await;
-    assert!(shown.contains("The boiler code is 4711."), "{shown}");
-    rig.finish().await;
-}
-
-#[tokio::test]
 async fn other_words_are_asked_about() {
     for (text, said) in [
-        ("Tell Bob.", "keep away from what he wrote, \"come on\": Tell Bob."),
-        ("Tell Bob.", "keep this and never do it: Tell Bob."),
         // A part of a sentence may mean the contrary.
         ("the key is under the mat", "keep in mind that nobody is told the key is under the mat"),
         ("Tell Bob.", "keep quiet. Never Tell Bob."),
+        ("Tell Bob.", "keep in mind that the page says: Tell Bob."),
+        ("Tell Bob.", "I would refuse to keep this: Tell Bob."),
         ("The key is under the mat. Tell Bob.", "keep this. The key is under the mat."),
         ("One. Three.", "keep this. One. Two. Three."),
         ("One.\nFour.", "keep this.\nOne.\nTwo."),

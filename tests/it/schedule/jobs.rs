@@ -195,6 +195,22 @@ async fn silence_is_silent_and_written_down_as_such() {
 }
 
 #[tokio::test]
+async fn a_model_reads_times_and_texts_without_escapes() {
+    let mut scene = Scene::new().await;
+    let weather = json!({"when": "cron 30 7 * * *", "text": "tell the *weather*"});
+    let unclear = json!({"when": "a*b", "text": "tell the weather"});
+    let list = calls(&[("schedule", json!({"action": "list"}))]);
+    let steps = [schedules(weather), list, schedules(unclear), says("I will.")];
+    scene.rig.model.on("mornings", steps);
+    assert_eq!(scene.rig.ask("1", "mornings").await, "I will.");
+    let told = scene.rig.model.last().transcript();
+    assert!(told.contains("result: Created: job 1, cron 30 7 * * *"), "{told}");
+    assert!(told.contains(": tell the *weather*"), "{told}");
+    assert!(told.contains("the time “a*b”"), "{told}");
+    scene.rig.finish().await;
+}
+
+#[tokio::test]
 async fn people_see_and_change_their_own_jobs_and_the_owner_all() {
     let mut scene = Scene::new().await;
     assert_eq!(scene.rig.ask("1", "/jobs").await, replies::NO_JOBS);

@@ -420,25 +420,30 @@ async fn each_person_decides_about_their_own_folder() {
 }
 
 #[tokio::test]
-async fn the_calls_that_find_no_place_are_offered_again() {
+async fn all_calls_of_a_report_are_made_at_once_and_more_find_no_place() {
     let mut scene = scene().await;
-    let all: Vec<_> = (1..=5).map(|number| append(&format!("{number}.md"))).collect();
-    run(&mut scene, calls(&all)).await;
+    scene.add("1", json!({"when": "20m", "text": TASK})).await;
+    let all: Vec<_> = (1..=7).map(|number| append(&format!("{number}.md"))).collect();
+    scene.rig.model.on(TASK, [calls(&all), completes("I could not write it.")]);
+    scene.later(21);
+    // Six calls, one, and the result.
+    scene.rig.next_messages("1", 3).await;
     let gate = Gate::shut();
-    let each = || held(&gate, completes("It is written."));
-    scene.rig.model.on(ALLOWED, [each(), each(), each(), each()]);
-    scene.rig.say("1", "/approve later 1 all");
+    scene.rig.model.on(ALLOWED, (1..=6).map(|_| held(&gate, completes("It is written."))));
+    let six = replies::making_deferred_calls(&["append_file"; 6]);
+    assert_eq!(scene.rig.ask("1", "/approve later 1 all").await, six);
+    scene.rig.say("1", "/approve later 7");
     let heard = scene.rig.next_messages("1", 2).await;
-    let begun = ["append_file"; 4];
-    assert!(heard.contains(&replies::too_many_deferred_calls(4, &begun)), "{heard:?}");
-    assert!(heard.contains(&"Still open: 5: append_file.".to_owned()), "{heard:?}");
+    assert!(heard.contains(&replies::too_many_deferred_calls(6, &[])), "{heard:?}");
+    assert!(heard.contains(&"Still open: 7: append_file.".to_owned()), "{heard:?}");
     gate.open();
-    scene.rig.next_messages("1", 4).await;
-    assert_eq!(written(&scene, "5.md"), None);
+    scene.rig.next_messages("1", 6).await;
+    assert!((1..=6).all(|number| written(&scene, &format!("{number}.md")).is_some()));
+    assert_eq!(written(&scene, "7.md"), None);
     scene.rig.model.on(ALLOWED, [completes("It is written.")]);
-    scene.rig.say("1", "/approve later 5");
+    scene.rig.say("1", "/approve later 7");
     scene.rig.next_messages("1", 2).await;
-    assert!((1..=5).all(|number| written(&scene, &format!("{number}.md")).is_some()));
+    assert!(written(&scene, "7.md").is_some());
     scene.rig.finish().await;
 }
 

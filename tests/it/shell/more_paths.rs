@@ -260,3 +260,45 @@ async fn nobody_is_told_to_open_a_folder_that_their_role_does_not_see() {
     let (said, _) = run(&fixture, json!({"command": reads})).await;
     assert!(!said.contains("untrusted") && said.contains("exit code 0"), "{said}");
 }
+
+#[tokio::test]
+async fn paths_that_are_meant_otherwise_are_refused_before_anybody_is_asked() {
+    let scene = Scene::new(&[]);
+    let fixture = scene.fixture();
+    for (path, why) in [
+        ("~/notes", "begins in a home folder"),
+        ("~", "begins in a home folder"),
+        ("file:///tmp/x", "is an address"),
+        (" /tmp/x", "begins or ends with a space"),
+        ("project ", "begins or ends with a space"),
+    ] {
+        for arguments in
+            [json!({"command": "ls", "paths": [path]}), json!({"command": "ls", "cwd": path})]
+        {
+            let (refused, _) = run(&fixture, arguments).await;
+            assert!(refused.contains(why), "{path}: {refused}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_working_folder_of_the_config_is_refused_with_the_way_that_works() {
+    let scene = Scene::new(&["read/own"]);
+    let fixture = scene.fixture();
+    let shown = |name: &str| scene.path(name).display().to_string();
+    let named = format!("begin the command with `cd` there, and name `{}` in", shown("write"));
+    for (cwd, way) in [
+        (shown("write"), named),
+        (shown("read"), "`cd` there, and give `untrusted`.".to_owned()),
+        (shown("read/own"), "`cd` there.".to_owned()),
+        ("/srv".to_owned(), "is absolute".to_owned()),
+    ] {
+        let (refused, _) = run(&fixture, json!({"command": "cat page", "cwd": cwd})).await;
+        assert!(refused.contains(&way), "{cwd}: {refused}");
+    }
+    // And so it works.
+    let write = shown("write");
+    let command = format!("cd {write} && cat page");
+    let (said, _) = run(&fixture, json!({"command": command, "paths": [write]})).await;
+    assert!(said.contains("\nx"), "{said}");
+}
