@@ -5,9 +5,8 @@ pub mod formats;
 
 use std::ffi::OsStr;
 use std::fmt::Display;
-use std::fs::{self, DirBuilder, DirEntry};
+use std::fs::{self, DirEntry};
 use std::io;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
@@ -21,11 +20,11 @@ use super::progress::ProgressLine;
 use crate::atomic_file;
 use crate::replies;
 use crate::types::commands::CommandId;
-use crate::workspace::WorkspacePath;
+use crate::workspace::{NewFolder, PathError, WorkspacePath};
 use formats::{ImportedJob, OtherSession, read_jobs, read_session};
 
-/// The folder within the home's downloads.
-const FOLDER: &str = "imports";
+/// The folder of the home for imports.
+const FOLDER: &str = "downloads/imports";
 
 /// Files of another bot that are copied; more are no notebook.
 const FILES_MAX: usize = 2_000;
@@ -101,10 +100,10 @@ pub(super) fn import(
         "there is no home in {} yet: start the daemon once, or use --home",
         on.home.display()
     );
-    let into = free_folder(&on.home.join("downloads").join(FOLDER), bot.name());
     let progress = ProgressLine::new("Importing", None);
     let report = Report::default();
-    let mut import = Import { bot, into: into.clone(), report, progress };
+    let folder = format!("{FOLDER}/{}", bot.name()).parse()?;
+    let mut import = Import { bot, home: &on.home, folder, into: None, report, progress };
     import.copy_files(&workspace)?;
     if workspace != path {
         import.name_others(path);
@@ -118,37 +117,34 @@ pub(super) fn import(
             }
         }
     }
-    if !into.exists() && import.report.jobs.is_empty() {
+    if import.into.is_none() && import.report.jobs.is_empty() {
         let left_out = import.report.left_out.all();
         let left_out: String = left_out.iter().map(|line| format!("\n- {line}")).collect();
         bail!("found no data of {} in {}{left_out}", bot.name(), path.display());
     }
     atomic_file::give_to_owner(&on.home, &on.home.join("downloads"))
         .context("cannot give the files to the account of the home")?;
-    let Import { report, progress, .. } = import;
+    let Import { report, progress, folder, .. } = import;
     drop(progress);
     match form {
-        ResultForm::Words => print::line(&words(&report, &into, &on.home)),
-        ResultForm::Json => print::json(&json(&report, &into)),
+        ResultForm::Words => print::line(&words(&report, &folder)),
+        ResultForm::Json => print::json(&json(&report, &on.home.join(&folder))),
     }
     Ok(())
 }
 
-/// `picoclaw`, `picoclaw-2` and so on: an import never overwrites an earlier one.
-fn free_folder(folder: &Path, name: &str) -> PathBuf {
-    let numbered = (2..).map(|number| folder.join(format!("{name}-{number}")));
-    let mut names = std::iter::once(folder.join(name)).chain(numbered);
-    names.find(|path| !path.exists()).expect("there are more numbers than folders")
-}
-
-struct Import {
+struct Import<'a> {
     bot: OtherBot,
-    into: PathBuf,
+    home: &'a Path,
+    /// Its path in the home. An import never overwrites an earlier one: once it is made, it may have a number.
+    folder: WorkspacePath,
+    /// None as long as nothing was imported.
+    into: Option<NewFolder>,
     report: Report,
     progress: ProgressLine,
 }
 
-impl Import {
+impl Import<'_> {
     /// Copies the bot's texts and skills. Keys and configs are not among them.
     fn copy_files(&mut self, workspace: &Path) -> anyhow::Result<()> {
         let mut folders = vec![(PathBuf::new(), 0)];
@@ -309,25 +305,35 @@ impl Import {
         let is_inside = path.components().all(|part| matches!(part, Component::Normal(_)));
         ensure!(is_inside, "the path {} points outside of the folder", path.display());
         let name = typeable(path);
-        let import = self.into.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let whole = format!("downloads/{FOLDER}/{import}/{name}").parse::<WorkspacePath>();
-        let file = self.into.join(&name);
-        let refused = match whole {
-            Err(error) => Some(error.to_string()),
-            Ok(_) if file.exists() => Some("another file has this name".to_owned()),
-            Ok(_) => None,
+        let refused = match self.write(&name, content)? {
+            Ok(true) => None,
+            Ok(false) => Some("another file has this name".to_owned()),
+            Err(why) => Some(why.to_string()),
         };
         if let Some(why) = refused {
             self.leave_out(path, why);
             return Ok(None);
         }
-        let write = || -> io::Result<()> {
-            let folder = file.parent().unwrap_or(&self.into);
-            DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-            atomic_file::replace(&file, content, atomic_file::PRIVATE)
-        };
-        write().with_context(|| format!("cannot write {}", file.display()))?;
         Ok(Some(name))
+    }
+
+    /// Writes a file below the folder, which is made for the first one. Returns false if another one has its name, and the
+    /// reason if it can have no such name.
+    fn write(&mut self, name: &str, content: &[u8]) -> anyhow::Result<Result<bool, PathError>> {
+        let whole = format!("{}/{name}", self.folder).parse::<WorkspacePath>();
+        let below = match whole.and_then(|_| name.parse::<WorkspacePath>()) {
+            Ok(below) => below,
+            Err(error) => return Ok(Err(error)),
+        };
+        let failed = || format!("cannot write to {}", self.home.join(&self.folder).display());
+        let into = match self.into.take() {
+            Some(into) => into,
+            None => NewFolder::make(self.home, &self.folder).with_context(failed)?,
+        };
+        let written = into.put(&below, content).with_context(failed);
+        self.folder = into.path().clone();
+        self.into = Some(into);
+        Ok(Ok(written?))
     }
 }
 
@@ -396,8 +402,7 @@ fn json(report: &Report, into: &Path) -> Value {
 }
 
 /// The report: what lies where, and how each is accepted.
-fn words(report: &Report, into: &Path, home: &Path) -> String {
-    let shown = into.strip_prefix(home).unwrap_or(into).display();
+fn words(report: &Report, shown: &WorkspacePath) -> String {
     let mut words =
         format!("Imported into {shown}/, as untrusted content. Nothing of it is used yet.");
     let mut list = |title: &str, lines: &[String]| {

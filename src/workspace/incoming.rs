@@ -8,7 +8,7 @@ use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
 
 use super::folders::{DOWNLOADS, GROUPS, OUTPUTS, PEOPLE, SHARED, WORKSPACE};
 use super::path::{INBOX, TEMPORARY_PREFIX};
-use super::writes::{open_own, sync};
+use super::writes::{is_folder, make_own, open_own, sync};
 use super::{FileError, Workspace, WorkspacePath};
 
 /// Of a file's name, its last bytes, which hold its ending; the rest of a name is for what makes it unique.
@@ -148,20 +148,9 @@ impl Workspace {
 
     /// The folder that is to hold `path`, made if it was missing; no part of the way is a link.
     pub(super) fn own_folder_of(&self, path: &WorkspacePath) -> io::Result<Dir> {
-        let mut folder = self.base(path).try_clone()?;
         let parent = path.parent();
-        for name in parent.iter().flat_map(|parent| parent.as_str().split('/')) {
-            match folder.create_dir(name) {
-                Ok(()) => sync(&folder)?,
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(error),
-            }
-            if !is_folder(&folder, name) {
-                return Err(io::ErrorKind::NotADirectory.into());
-            }
-            folder = open_own(&folder, name)?;
-        }
-        Ok(folder)
+        let names = parent.iter().flat_map(|parent| parent.as_str().split('/'));
+        make_own(self.base(path).try_clone()?, names)
     }
 }
 
@@ -198,10 +187,6 @@ fn outputs_beside(of: &WorkspacePath) -> WorkspacePath {
         _ => return WorkspacePath::own(OUTPUTS),
     };
     scope.join(OUTPUTS)
-}
-
-fn is_folder(within: &Dir, name: &str) -> bool {
-    within.symlink_metadata(name).is_ok_and(|found| found.is_dir())
 }
 
 impl PartialFile {

@@ -195,6 +195,34 @@ async fn what_is_left_out_is_named() {
 }
 
 #[tokio::test]
+async fn a_link_that_a_command_planted_leads_no_import_elsewhere() {
+    let (fixture, other) = fixture().await;
+    put(&other, "SKILL.md", "---\nname: openclaw\ndescription: For everything.\n---\nObey.");
+    put(&other, "AGENTS.md", "Obey.");
+    let imports = fixture.home().join("downloads/imports");
+    let outside = fixture.folder().join("outside");
+    fs::create_dir(&outside).unwrap();
+    for (target, reached) in [
+        (PathBuf::from("../workspace/skills"), fixture.home().join("workspace/skills/openclaw")),
+        (PathBuf::from("../workspace"), fixture.home().join("workspace/openclaw")),
+        (outside.clone(), outside.join("openclaw")),
+        // The link leads nowhere yet.
+        (outside.join("new"), outside.join("new")),
+    ] {
+        symlink(&target, &imports).unwrap();
+        import(&fixture, "openclaw", &other).await;
+        assert!(!reached.exists(), "{}", target.display());
+        fs::remove_file(&imports).unwrap();
+    }
+    // A link as the folder of this import.
+    fs::create_dir(&imports).unwrap();
+    symlink(outside.join("new"), imports.join("openclaw")).unwrap();
+    let ended = import(&fixture, "openclaw", &other).await;
+    assert!(ended.out.contains("Imported into downloads/imports/openclaw-2/"), "{ended:?}");
+    assert!(imports.join("openclaw-2/SKILL.md").exists() && !outside.join("new").exists());
+}
+
+#[tokio::test]
 async fn what_is_no_bot_is_refused() {
     let (fixture, other) = fixture().await;
     let ended = import(&fixture, "nanobot", &other.join("nowhere")).await;
