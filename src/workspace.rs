@@ -22,6 +22,7 @@ pub mod snapshot;
 pub mod template;
 
 mod change;
+mod free_place;
 pub mod command_folders;
 mod hash;
 mod incoming;

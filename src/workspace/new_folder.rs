@@ -7,6 +7,7 @@ use std::path::Path;
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, DirBuilder, DirBuilderExt};
 
+use super::free_place::free_folder;
 use super::writes::{make_own, open_own, replace, sync};
 use super::{FileError, WorkspacePath};
 
@@ -22,6 +23,7 @@ impl NewFolder {
         let make = || -> io::Result<Self> {
             let home = Dir::open_ambient_dir(home, ambient_authority())?;
             let parent = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
+            let parent = free_folder(&home, &parent, None).unwrap_or(parent);
             let within = make_own(home, parent.as_str().split('/'))?;
             let mut number = 1;
             loop {

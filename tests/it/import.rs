@@ -211,8 +211,9 @@ async fn a_link_that_a_command_planted_leads_no_import_elsewhere() {
         (outside.join("new"), outside.join("new")),
     ] {
         symlink(&target, &imports).unwrap();
-        import(&fixture, "openclaw", &other).await;
+        let ended = import(&fixture, "openclaw", &other).await;
         assert!(!reached.exists(), "{}", target.display());
+        assert!(ended.out.contains("Imported into downloads/imports_2/openclaw"), "{ended:?}");
         fs::remove_file(&imports).unwrap();
     }
     // A link as the folder of this import.
