@@ -1,11 +1,14 @@
 //! Replaces a small file of the home atomically. Not here: files of the workspace (`workspace`).
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, lchown};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-use rustix::process::geteuid;
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, chownat, fstat, openat};
+use rustix::io::Errno;
+use rustix::process::{Gid, Uid, geteuid};
 
 /// The mode of a file that only this account may read and write.
 pub const PRIVATE: u32 = 0o600;
@@ -26,26 +29,46 @@ pub fn replace(file: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
+/// Depth of the folders whose owner is changed. Each of them is held open.
+const DEPTH_MAX: usize = 256;
+
 /// Changes the owner of files that root has made in a home to the home's account, whose daemon has to read
-/// them. Does nothing unless root runs it. Symbolic links are not followed.
+/// them. Does nothing unless root runs it. Nobody can lead it elsewhere meanwhile: symbolic links are not followed, and
+/// files with several names (hard links) stay as they are.
 pub fn give_to_owner(home: &Path, path: &Path) -> io::Result<()> {
     let owner = fs::metadata(home)?;
     if !geteuid().is_root() || owner.uid() == 0 {
         return Ok(());
     }
-    let mut paths = vec![path.to_owned()];
-    while let Some(path) = paths.pop() {
-        let meta = match fs::symlink_metadata(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-            meta => meta?,
-        };
-        if meta.is_dir() {
-            for entry in fs::read_dir(&path)? {
-                paths.push(entry?.path());
-            }
+    match openat(CWD, path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty()) {
+        Err(Errno::NOENT) => Ok(()),
+        found => give(found?, &owner, DEPTH_MAX),
+    }
+}
+
+fn give(found: OwnedFd, owner: &Metadata, depth: usize) -> io::Result<()> {
+    let meta = fstat(&found)?;
+    let is_folder = FileType::from_raw_mode(meta.st_mode).is_dir();
+    if meta.st_uid != owner.uid() && (is_folder || meta.st_nlink == 1) {
+        let (user, group) = (Uid::from_raw(owner.uid()), Gid::from_raw(owner.gid()));
+        chownat(&found, "", Some(user), Some(group), AtFlags::EMPTY_PATH)?;
+    }
+    if !is_folder || depth == 0 {
+        return Ok(());
+    }
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let folder = openat(&found, ".", flags, Mode::empty())?;
+    drop(found);
+    let entries = Dir::read_from(&folder)?.collect::<Result<Vec<_>, _>>()?;
+    for entry in entries {
+        let name = entry.file_name();
+        if name == c"." || name == c".." {
+            continue;
         }
-        if meta.uid() != owner.uid() {
-            lchown(&path, Some(owner.uid()), Some(owner.gid()))?;
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        match openat(&folder, name, flags, Mode::empty()) {
+            Err(Errno::NOENT) => {}
+            found => give(found?, owner, depth - 1)?,
         }
     }
     Ok(())

@@ -11,6 +11,7 @@ pub mod restore;
 pub mod schedule;
 mod settle;
 
+use std::collections::BTreeSet;
 use std::io::{self, Read};
 use std::path::PathBuf;
 
@@ -52,6 +53,8 @@ pub struct BackupSummary {
     pub skipped: u64,
     /// Files with several names, some outside of the workspace: the archive has them in the downloads.
     pub moved: u64,
+    /// The folders of the archive that have these.
+    pub moved_to: BTreeSet<PathBuf>,
     /// Files and folders that could not be read.
     pub left_out: LeftOut,
 }

@@ -22,6 +22,7 @@ pub mod snapshot;
 pub mod template;
 
 mod change;
+mod free_place;
 pub mod command_folders;
 mod hash;
 mod incoming;
@@ -29,6 +30,7 @@ mod marked;
 pub mod path_stamps;
 mod instruction_files;
 mod media_type;
+mod new_folder;
 mod picture;
 mod stamp;
 mod writes;
@@ -49,6 +51,7 @@ pub use self::files::{
 pub use self::hash::Hash;
 pub use self::incoming::PartialFile;
 pub use self::media_type::media_type;
+pub use self::new_folder::NewFolder;
 pub use self::opened::{DatedEntry, OpenedFile, OpenedFolder};
 pub use self::picture::picture_type;
 use tokio_util::task::AbortOnDropHandle;

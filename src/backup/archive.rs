@@ -1,5 +1,6 @@
 //! Writes a backup. The file appears at once and whole under its name, or not at all.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, BufWriter, Read, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
@@ -49,8 +50,9 @@ pub fn write_reporting(
     fs::rename(&partial.archive, file).map_err(what())?;
     let folder = folder_of(file);
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(what())?;
-    let PackedFiles { files, skipped, moved, left_out } = made;
-    Ok(BackupSummary { file: file.to_owned(), bytes, files, skipped, moved, left_out })
+    let PackedFiles { files, skipped, moved, moved_to, left_out } = made;
+    let file = file.to_owned();
+    Ok(BackupSummary { file, bytes, files, skipped, moved, moved_to, left_out })
 }
 
 /// An archive must not contain itself, nor lie where the tools of a model write.
@@ -73,6 +75,7 @@ struct PackedFiles {
     files: u64,
     skipped: u64,
     moved: u64,
+    moved_to: BTreeSet<PathBuf>,
     left_out: LeftOut,
 }
 
@@ -140,10 +143,11 @@ impl Packer<'_> {
                 }
             }
         }
-        for LinkedPath { path, place } in linked.places(self.home) {
+        for LinkedPath { path, place, folder } in linked.places(self.home) {
             let Some(opened) = self.open(&path) else { continue };
-            if place != path {
+            if let Some(folder) = folder {
                 self.packed.moved += 1;
+                self.packed.moved_to.insert(folder);
                 append_folder(&mut self.archive, place.parent().unwrap_or(Path::new("")))?;
             }
             self.append_file(&place, opened)?;

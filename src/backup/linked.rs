@@ -23,6 +23,8 @@ struct LinkedFile {
 pub(super) struct LinkedPath {
     pub(super) path: PathBuf,
     pub(super) place: PathBuf,
+    /// The folder in the downloads that has it. None if it stays.
+    pub(super) folder: Option<PathBuf>,
 }
 
 /// A path in a person's workspace.
@@ -50,8 +52,9 @@ impl LinkedFiles {
             let is_apart = file.is_apart();
             let place = |path: &PathBuf| {
                 let own = OwnPath::parse(path)?;
-                let place = if is_apart { path.clone() } else { own.place(home) };
-                Some(LinkedPath { path: path.clone(), place })
+                let folder = (!is_apart).then(|| own.free_folder(home));
+                let place = folder.as_ref().map_or_else(|| path.clone(), |it| it.join(own.rest));
+                Some(LinkedPath { path: path.clone(), place, folder })
             };
             file.paths.iter().filter_map(place).collect::<Vec<_>>()
         };
@@ -84,12 +87,12 @@ impl<'a> OwnPath<'a> {
         Some(Self { workspace: workspace.to_owned(), rest })
     }
 
-    /// Returns its place in the downloads, in a folder that is not there yet.
-    fn place(&self, home: &Path) -> PathBuf {
+    /// Returns a folder in the downloads, which is not there yet.
+    fn free_folder(&self, home: &Path) -> PathBuf {
         let downloads = self.workspace.with_file_name("downloads");
         let numbered = (2..).map(|number| format!("{FOLDER}-{number}"));
         let mut names = std::iter::once(FOLDER.to_owned()).chain(numbered);
-        let free = names.find(|name| !home.join(&downloads).join(name).exists());
-        downloads.join(free.expect("there are more numbers than folders")).join(self.rest)
+        let is_free = |name: &String| home.join(&downloads).join(name).symlink_metadata().is_err();
+        downloads.join(names.find(is_free).expect("there are more numbers than folders"))
     }
 }

@@ -178,7 +178,8 @@ fn prepare(
     }
     // Of a home that has gone on since the backup.
     let marks = store::try_read(home, channel_marks).unwrap_or_default();
-    let made = manifest.made;
+    // A time in the future tells nothing: then all is forgotten again.
+    let made = if manifest.made > now { DateTime::<Utc>::UNIX_EPOCH } else { manifest.made };
     let forgotten = store::try_read(home, move |store| forgotten::since(store, made));
     let forgotten = forgotten.unwrap_or_default();
     let files = forget_again::in_files(unpacked, &forgotten);

@@ -275,6 +275,8 @@ impl Fetcher {
                 FILES_MAX.. => Err(replies::too_many_files(FILES_MAX)),
                 _ => {
                     let path = names::path(&folder, (row.id, row.received), n, file);
+                    let place = move |workspace: &Workspace| workspace.free_place(&path);
+                    let path = self.workspace.run_blocking(place).await;
                     let fetched = self.fetch(&path, file, &mut pauses_left).await;
                     if fetched.is_err() {
                         // A crash may have left a partial file there.

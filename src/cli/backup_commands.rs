@@ -11,6 +11,7 @@ use super::print::{self, ResultForm};
 use super::progress::ProgressLine;
 use crate::backup::restore::{Existing, restore_reporting};
 use crate::backup::{self, archive};
+use crate::short_text::one_line;
 
 /// Makes a backup. It fails after the backup is made if some of the files are not in it.
 pub(super) fn back_up(
@@ -24,6 +25,9 @@ pub(super) fn back_up(
     let made = archive::write_reporting(home, &file, now, &mut |bytes| progress.add(bytes))?;
     drop(progress);
     let code = if made.left_out.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    let folders = made.moved_to.iter();
+    let folders = folders.map(|it| format!("{}/", one_line(&it.to_string_lossy())));
+    let folders = folders.collect::<Vec<_>>();
     if form == ResultForm::Json {
         let named = made.left_out.named.iter();
         let named = named.map(|it| json!({ "path": it.path, "reason": it.reason }));
@@ -33,6 +37,7 @@ pub(super) fn back_up(
             "files": made.files,
             "links": made.skipped,
             "moved": made.moved,
+            "moved_to": folders,
             "left_out": made.left_out.count,
             "left_out_named": named.collect::<Vec<_>>(),
         }));
@@ -45,8 +50,9 @@ pub(super) fn back_up(
     }
     if made.moved > 0 {
         print::line(&format!(
-            "In downloads/linked-files/ of it: {} files of the workspace that have other names (hard links) elsewhere, \
+            "In {} of it: {} files of the workspace that have other names (hard links) elsewhere, \
              so that others may have written them.",
+            folders.join(", "),
             made.moved
         ));
     }

@@ -2,15 +2,14 @@
 //! downloads/ until their owner accepts each, and jobs are only proposed. Nothing of the other bot is changed.
 
 pub mod formats;
+mod other_folder;
 
 use std::ffi::OsStr;
 use std::fmt::Display;
-use std::fs::{self, DirBuilder, DirEntry};
-use std::io;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
+use cap_std::fs::DirEntry;
 use chrono::Utc;
 use clap::ValueEnum;
 use serde_json::{Value, json};
@@ -21,11 +20,12 @@ use super::progress::ProgressLine;
 use crate::atomic_file;
 use crate::replies;
 use crate::types::commands::CommandId;
-use crate::workspace::WorkspacePath;
+use crate::workspace::{NewFolder, PathError, WorkspacePath};
 use formats::{ImportedJob, OtherSession, read_jobs, read_session};
+use other_folder::{OtherFolder, Unread};
 
-/// The folder within the home's downloads.
-const FOLDER: &str = "imports";
+/// The folder of the home for imports.
+const FOLDER: &str = "downloads/imports";
 
 /// Files of another bot that are copied; more are no notebook.
 const FILES_MAX: usize = 2_000;
@@ -35,6 +35,9 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Conversations with their calls can be longer, in bytes.
 const SESSION_BYTES_MAX: u64 = 64 << 20;
+
+/// Lists of jobs, in bytes.
+const JOBS_BYTES_MAX: u64 = 8 << 20;
 
 /// Files and folders that are named because they are left out; the others are counted.
 const LEFT_OUT_MAX: usize = 100;
@@ -94,109 +97,106 @@ pub(super) fn import(
     form: ResultForm,
 ) -> anyhow::Result<()> {
     ensure!(path.is_dir(), "{} is not a folder", path.display());
-    let inner = path.join("workspace");
-    let workspace = if inner.is_dir() { inner } else { path.to_owned() };
+    let root =
+        OtherFolder::open(path).with_context(|| format!("cannot read {}", path.display()))?;
+    // A link is named below, as one that is left out.
+    let inner = root.below(Path::new("workspace")).ok();
     ensure!(
         on.home.is_dir(),
         "there is no home in {} yet: start the daemon once, or use --home",
         on.home.display()
     );
-    let into = free_folder(&on.home.join("downloads").join(FOLDER), bot.name());
     let progress = ProgressLine::new("Importing", None);
     let report = Report::default();
-    let mut import = Import { bot, into: into.clone(), report, progress };
-    import.copy_files(&workspace)?;
-    if workspace != path {
-        import.name_others(path);
+    let folder = format!("{FOLDER}/{}", bot.name()).parse()?;
+    let mut import = Import { bot, home: &on.home, folder, into: None, report, progress };
+    import.copy_files(inner.as_ref().unwrap_or(&root))?;
+    if inner.is_some() {
+        import.name_others(&root, path);
     }
     if bot.has_sessions_and_jobs() {
-        for folder in [workspace.as_path(), path] {
-            import.convert_sessions(&folder.join("sessions"))?;
-            import.propose_jobs(&folder.join("cron/jobs.json"));
-            if workspace == path {
-                break;
-            }
+        for folder in inner.iter().chain([&root]) {
+            import.convert_sessions(folder)?;
+            import.propose_jobs(folder);
         }
     }
-    if !into.exists() && import.report.jobs.is_empty() {
+    if import.into.is_none() && import.report.jobs.is_empty() {
         let left_out = import.report.left_out.all();
         let left_out: String = left_out.iter().map(|line| format!("\n- {line}")).collect();
         bail!("found no data of {} in {}{left_out}", bot.name(), path.display());
     }
     atomic_file::give_to_owner(&on.home, &on.home.join("downloads"))
         .context("cannot give the files to the account of the home")?;
-    let Import { report, progress, .. } = import;
+    let Import { report, progress, folder, .. } = import;
     drop(progress);
     match form {
-        ResultForm::Words => print::line(&words(&report, &into, &on.home)),
-        ResultForm::Json => print::json(&json(&report, &into)),
+        ResultForm::Words => print::line(&words(&report, &folder)),
+        ResultForm::Json => print::json(&json(&report, &on.home.join(&folder))),
     }
     Ok(())
 }
 
-/// `picoclaw`, `picoclaw-2` and so on: an import never overwrites an earlier one.
-fn free_folder(folder: &Path, name: &str) -> PathBuf {
-    let numbered = (2..).map(|number| folder.join(format!("{name}-{number}")));
-    let mut names = std::iter::once(folder.join(name)).chain(numbered);
-    names.find(|path| !path.exists()).expect("there are more numbers than folders")
-}
-
-struct Import {
+struct Import<'a> {
     bot: OtherBot,
-    into: PathBuf,
+    home: &'a Path,
+    /// Its path in the home. An import never overwrites an earlier one: once it is made, it may have a number.
+    folder: WorkspacePath,
+    /// None as long as nothing was imported.
+    into: Option<NewFolder>,
     report: Report,
     progress: ProgressLine,
 }
 
-impl Import {
+impl Import<'_> {
     /// Copies the bot's texts and skills. Keys and configs are not among them.
-    fn copy_files(&mut self, workspace: &Path) -> anyhow::Result<()> {
+    fn copy_files(&mut self, workspace: &OtherFolder) -> anyhow::Result<()> {
         let mut folders = vec![(PathBuf::new(), 0)];
         let mut count = 0;
         while let Some((folder, depth)) = folders.pop() {
-            for entry in self.entries(&workspace.join(&folder), &folder) {
+            let opened = workspace.below(&folder);
+            for entry in self.entries(&opened, &folder) {
                 let path = folder.join(entry.file_name());
                 let meta = match entry.metadata() {
                     Ok(meta) => meta,
                     Err(error) => {
-                        self.leave_out(&path, format_args!("cannot be read: {error}"));
+                        self.leave_out(&path, Unread::Io(error));
                         continue;
                     }
                 };
-                if meta.is_symlink() {
-                    self.leave_out(&path, "a link");
-                } else if is_hidden(&entry) || self.is_read_elsewhere(&path) {
-                    // Neither named nor copied.
+                if is_hidden(&entry) || self.is_read_elsewhere(&path) {
+                    // Neither named nor copied here.
+                } else if meta.is_symlink() {
+                    self.leave_out(&path, Unread::Link);
                 } else if meta.is_dir() && is_wanted_folder(&path) && depth < DEPTH_MAX {
                     folders.push((path, depth + 1));
                 } else if !meta.is_file() || !is_wanted_file(&path) {
                     self.leave_out(&path, NOT_IMPORTED);
                 } else if meta.len() > FILE_BYTES_MAX || count >= FILES_MAX {
                     self.leave_out(&path, "too large, or one too many");
-                } else {
+                } else if let Ok(opened) = &opened {
                     count += 1;
-                    self.copy_file(workspace, &path)?;
+                    self.copy_file(opened, &path)?;
                 }
             }
         }
         Ok(())
     }
 
-    fn copy_file(&mut self, workspace: &Path, path: &Path) -> anyhow::Result<()> {
-        match fs::read(workspace.join(path)) {
+    fn copy_file(&mut self, folder: &OtherFolder, path: &Path) -> anyhow::Result<()> {
+        match folder.read(path.file_name().unwrap_or_default(), FILE_BYTES_MAX) {
             Ok(text) => {
                 if let Some(name) = self.put(path, &text)? {
                     self.report.list_of(path).push(name);
                 }
             }
-            Err(error) => self.leave_out(path, format_args!("cannot be read: {error}")),
+            Err(why) => self.leave_out(path, why),
         }
         Ok(())
     }
 
     /// Names the files and folders beside the workspace, such as skills for all workspaces: they are not imported.
-    fn name_others(&mut self, path: &Path) {
-        for entry in self.entries(path, path) {
+    fn name_others(&mut self, root: &OtherFolder, path: &Path) {
+        for entry in self.entries(&root.below(Path::new("")), path) {
             let name = PathBuf::from(entry.file_name());
             let is_workspace = name == Path::new("workspace");
             if !is_workspace && !is_hidden(&entry) && !self.is_read_elsewhere(&name) {
@@ -206,25 +206,20 @@ impl Import {
     }
 
     /// The entries of a folder, sorted by name. `shown` is its name for people.
-    fn entries(&mut self, folder: &Path, shown: &Path) -> Vec<DirEntry> {
-        let (mut read, mut failed) = (Vec::new(), None);
-        match fs::read_dir(folder) {
-            Ok(entries) => {
-                for entry in entries {
-                    match entry {
-                        Ok(entry) => read.push(entry),
-                        Err(error) => failed = Some(error),
-                    }
-                }
+    fn entries(&mut self, folder: &Result<OtherFolder, Unread>, shown: &Path) -> Vec<DirEntry> {
+        let shown = if shown.as_os_str().is_empty() { Path::new("the folder") } else { shown };
+        match folder {
+            Ok(folder) => {
+                let (entries, failed) = folder.entries();
+                failed.into_iter().for_each(|error| self.leave_out(shown, Unread::Io(error)));
+                entries
             }
-            Err(error) => failed = Some(error),
+            Err(Unread::Missing) => Vec::new(),
+            Err(why) => {
+                self.leave_out(shown, why);
+                Vec::new()
+            }
         }
-        if let Some(error) = failed.filter(|error| error.kind() != io::ErrorKind::NotFound) {
-            let shown = if shown.as_os_str().is_empty() { folder } else { shown };
-            self.leave_out(shown, format_args!("cannot be read: {error}"));
-        }
-        read.sort_by_key(DirEntry::file_name);
-        read
     }
 
     /// Returns true for the folders of conversations and jobs, if these are read.
@@ -243,31 +238,28 @@ impl Import {
     }
 
     /// Writes conversations down as texts.
-    fn convert_sessions(&mut self, folder: &Path) -> anyhow::Result<()> {
-        for entry in self.entries(folder, folder) {
-            let (file, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
-            if is_hidden(&entry) || name.ends_with(".meta.json") {
+    fn convert_sessions(&mut self, within: &OtherFolder) -> anyhow::Result<()> {
+        let folder = within.below(Path::new("sessions"));
+        for entry in self.entries(&folder, Path::new("sessions")) {
+            let name = entry.file_name();
+            let shown = name.to_string_lossy().into_owned();
+            if is_hidden(&entry) || shown.ends_with(".meta.json") {
                 continue;
             }
-            let path = Path::new("sessions").join(&name);
-            let stem = name.strip_suffix(".jsonl").or_else(|| name.strip_suffix(".json"));
-            let is_file = entry.metadata().is_ok_and(|meta| meta.is_file());
-            let Some(stem) = stem.filter(|_| is_file) else {
+            let path = Path::new("sessions").join(&shown);
+            let stem = shown.strip_suffix(".jsonl").or_else(|| shown.strip_suffix(".json"));
+            let (Some(stem), Ok(folder)) = (stem, &folder) else {
                 self.leave_out(&path, NOT_IMPORTED);
                 continue;
             };
-            if entry.metadata().map_or(true, |meta| meta.len() > SESSION_BYTES_MAX) {
-                self.leave_out(&path, "too large");
-                continue;
-            }
-            let text = match fs::read_to_string(&file) {
+            let text = match folder.read_text(&name, SESSION_BYTES_MAX) {
                 Ok(text) => text,
-                Err(error) => {
-                    self.leave_out(&path, format_args!("cannot be read: {error}"));
+                Err(why) => {
+                    self.leave_out(&path, why);
                     continue;
                 }
             };
-            let summary = fs::read_to_string(folder.join(format!("{stem}.meta.json"))).ok();
+            let summary = self.summary(folder, stem);
             match read_session(&text, summary.as_deref()) {
                 Some(OtherSession { messages: 0, .. }) => {}
                 Some(session) => self.put_session(stem, &session)?,
@@ -275,6 +267,18 @@ impl Import {
             }
         }
         Ok(())
+    }
+
+    fn summary(&mut self, folder: &OtherFolder, stem: &str) -> Option<String> {
+        let name = format!("{stem}.meta.json");
+        match folder.read_text(name.as_ref(), FILE_BYTES_MAX) {
+            Ok(summary) => Some(summary),
+            Err(Unread::Missing) => None,
+            Err(why) => {
+                self.leave_out(&Path::new("sessions").join(name), why);
+                None
+            }
+        }
     }
 
     fn put_session(&mut self, stem: &str, session: &OtherSession) -> anyhow::Result<()> {
@@ -290,15 +294,20 @@ impl Import {
         Ok(())
     }
 
-    fn propose_jobs(&mut self, file: &Path) {
+    fn propose_jobs(&mut self, within: &OtherFolder) {
         let path = Path::new("cron/jobs.json");
-        match fs::read_to_string(file) {
+        let folder = match within.below(Path::new("cron")) {
+            Ok(folder) => folder,
+            Err(Unread::Missing) => return,
+            Err(why) => return self.leave_out(Path::new("cron"), why),
+        };
+        match folder.read_text("jobs.json".as_ref(), JOBS_BYTES_MAX) {
             Ok(text) => match read_jobs(&text, Utc::now()) {
                 Some(jobs) => self.report.jobs.extend(jobs),
                 None => self.leave_out(path, "cannot be read"),
             },
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => self.leave_out(path, format_args!("cannot be read: {error}")),
+            Err(Unread::Missing) => {}
+            Err(why) => self.leave_out(path, why),
         }
     }
 
@@ -309,25 +318,35 @@ impl Import {
         let is_inside = path.components().all(|part| matches!(part, Component::Normal(_)));
         ensure!(is_inside, "the path {} points outside of the folder", path.display());
         let name = typeable(path);
-        let import = self.into.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let whole = format!("downloads/{FOLDER}/{import}/{name}").parse::<WorkspacePath>();
-        let file = self.into.join(&name);
-        let refused = match whole {
-            Err(error) => Some(error.to_string()),
-            Ok(_) if file.exists() => Some("another file has this name".to_owned()),
-            Ok(_) => None,
+        let refused = match self.write(&name, content)? {
+            Ok(true) => None,
+            Ok(false) => Some("another file has this name".to_owned()),
+            Err(why) => Some(why.to_string()),
         };
         if let Some(why) = refused {
             self.leave_out(path, why);
             return Ok(None);
         }
-        let write = || -> io::Result<()> {
-            let folder = file.parent().unwrap_or(&self.into);
-            DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-            atomic_file::replace(&file, content, atomic_file::PRIVATE)
-        };
-        write().with_context(|| format!("cannot write {}", file.display()))?;
         Ok(Some(name))
+    }
+
+    /// Writes a file below the folder, which is made for the first one. Returns false if another one has its name, and the
+    /// reason if it can have no such name.
+    fn write(&mut self, name: &str, content: &[u8]) -> anyhow::Result<Result<bool, PathError>> {
+        let whole = format!("{}/{name}", self.folder).parse::<WorkspacePath>();
+        let below = match whole.and_then(|_| name.parse::<WorkspacePath>()) {
+            Ok(below) => below,
+            Err(error) => return Ok(Err(error)),
+        };
+        let failed = || format!("cannot write to {}", self.home.join(&self.folder).display());
+        let into = match self.into.take() {
+            Some(into) => into,
+            None => NewFolder::make(self.home, &self.folder).with_context(failed)?,
+        };
+        let written = into.put(&below, content).with_context(failed);
+        self.folder = into.path().clone();
+        self.into = Some(into);
+        Ok(Ok(written?))
     }
 }
 
@@ -396,8 +415,7 @@ fn json(report: &Report, into: &Path) -> Value {
 }
 
 /// The report: what lies where, and how each is accepted.
-fn words(report: &Report, into: &Path, home: &Path) -> String {
-    let shown = into.strip_prefix(home).unwrap_or(into).display();
+fn words(report: &Report, shown: &WorkspacePath) -> String {
     let mut words =
         format!("Imported into {shown}/, as untrusted content. Nothing of it is used yet.");
     let mut list = |title: &str, lines: &[String]| {

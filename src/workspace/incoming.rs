@@ -7,8 +7,9 @@ use std::time::SystemTime;
 use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
 
 use super::folders::{DOWNLOADS, GROUPS, OUTPUTS, PEOPLE, SHARED, WORKSPACE};
+use super::free_place::NUMBER_MAX;
 use super::path::{INBOX, TEMPORARY_PREFIX};
-use super::writes::{open_own, sync};
+use super::writes::{is_folder, make_own, open_own, sync};
 use super::{FileError, Workspace, WorkspacePath};
 
 /// Of a file's name, its last bytes, which hold its ending; the rest of a name is for what makes it unique.
@@ -54,7 +55,7 @@ impl Workspace {
         let start = name.len().saturating_sub(COPY_NAME_BYTES_MAX);
         let name = &name[name.ceil_char_boundary(start)..];
         let name = format!("sent-{:016x}-{name}", fastrand::u64(..));
-        let path = outputs_beside(of).join(month).join(&name);
+        let path = self.free_place(&outputs_beside(of).join(month).join(&name));
         let (incoming, mut into) = self.create_partial_file(&path)?;
         io::copy(&mut from, &mut into).map_err(|error| FileError::new(&path, error))?;
         incoming.save(&into)
@@ -148,20 +149,9 @@ impl Workspace {
 
     /// The folder that is to hold `path`, made if it was missing; no part of the way is a link.
     pub(super) fn own_folder_of(&self, path: &WorkspacePath) -> io::Result<Dir> {
-        let mut folder = self.base(path).try_clone()?;
         let parent = path.parent();
-        for name in parent.iter().flat_map(|parent| parent.as_str().split('/')) {
-            match folder.create_dir(name) {
-                Ok(()) => sync(&folder)?,
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(error),
-            }
-            if !is_folder(&folder, name) {
-                return Err(io::ErrorKind::NotADirectory.into());
-            }
-            folder = open_own(&folder, name)?;
-        }
-        Ok(folder)
+        let names = parent.iter().flat_map(|parent| parent.as_str().split('/'));
+        make_own(self.base(path).try_clone()?, names)
     }
 }
 
@@ -180,8 +170,15 @@ fn list(folder: &Dir, path: &WorkspacePath, files: &mut Vec<IncomingFile>) -> io
     Ok(())
 }
 
-/// Returns true for the name of a month's folder: `2026-11`. Other folders are a person's own.
+/// Returns true for the name of a month's folder: `2026-11`, or `2026-11_2` if that was taken. Other folders are a
+/// person's own.
 fn is_month(name: &str) -> bool {
+    let (name, number) = name.split_once('_').unwrap_or((name, "2"));
+    let is_number = !number.starts_with(['0', '+'])
+        && number.parse().is_ok_and(|number: usize| (2..=NUMBER_MAX).contains(&number));
+    if !is_number {
+        return false;
+    }
     let fits = |(at, sign): (usize, u8)| if at == 4 { sign == b'-' } else { sign.is_ascii_digit() };
     name.len() == 7 && name.bytes().enumerate().all(fits)
 }
@@ -198,10 +195,6 @@ fn outputs_beside(of: &WorkspacePath) -> WorkspacePath {
         _ => return WorkspacePath::own(OUTPUTS),
     };
     scope.join(OUTPUTS)
-}
-
-fn is_folder(within: &Dir, name: &str) -> bool {
-    within.symlink_metadata(name).is_ok_and(|found| found.is_dir())
 }
 
 impl PartialFile {

@@ -8,6 +8,7 @@ use rustix::fs::{RenameFlags, renameat_with};
 use rustix::io::Errno;
 
 use super::folders::{DOWNLOADS, PEOPLE, account_folder, is_of_account, person_folder};
+use super::free_place::NUMBER_MAX;
 use super::writes::sync;
 use super::{Workspace, WorkspacePath};
 use crate::types::message::{ChannelName, SenderId};
@@ -62,8 +63,9 @@ impl Workspace {
                 (Some(heirs.join(rest)), heirs.join(DOWNLOADS))
             }
         };
-        let moved = downloads.join(&format!("from-{}", own.name())).join(rest);
-        let mut places = renamed.into_iter().chain([moved]);
+        // The last one is the newest.
+        let moved = joined(&downloads, &own).rev().map(|folder| folder.join(rest));
+        let mut places = renamed.into_iter().chain(moved);
         places.find(|place| self.open_without_links(place).is_ok())
     }
 
@@ -105,7 +107,14 @@ impl Workspace {
                 own.join(DOWNLOADS)
             }
         };
-        self.rename(from, &downloads.join(&format!("from-{}", from.name())))
+        for to in joined(&downloads, from) {
+            match self.rename(from, &to) {
+                // A command may have put anything there.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                renamed => return renamed,
+            }
+        }
+        Err(io::ErrorKind::AlreadyExists.into())
     }
 
     /// Moves a folder, at once and on the disk when this returns. Returns false if there is none.
@@ -129,6 +138,19 @@ impl Workspace {
         sync(&parent)?;
         Ok(true)
     }
+}
+
+/// Returns the places in the downloads of an heir for a folder: `from-p5`, `from-p5-2` and so on.
+fn joined(
+    downloads: &WorkspacePath,
+    from: &WorkspacePath,
+) -> impl DoubleEndedIterator<Item = WorkspacePath> {
+    let name = format!("from-{}", from.name());
+    let downloads = downloads.clone();
+    (1..=NUMBER_MAX).map(move |number| match number {
+        1 => downloads.join(&name),
+        number => downloads.join(&format!("{name}-{number}")),
+    })
 }
 
 fn archived(person: PersonId) -> WorkspacePath {

@@ -21,6 +21,30 @@ pub(super) fn open_own(folder: &Dir, name: &str) -> io::Result<Dir> {
     Ok(Dir::from_std_file(own.into()))
 }
 
+/// Opens a folder below `folder`, made where it is missing. No part of the way is a link.
+pub(super) fn make_own<'a>(
+    mut folder: Dir,
+    names: impl Iterator<Item = &'a str>,
+) -> io::Result<Dir> {
+    for name in names {
+        match folder.create_dir(name) {
+            Ok(()) => sync(&folder)?,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+        if !is_folder(&folder, name) {
+            return Err(io::ErrorKind::NotADirectory.into());
+        }
+        folder = open_own(&folder, name)?;
+    }
+    Ok(folder)
+}
+
+/// Returns true for a folder, which is no link.
+pub(super) fn is_folder(within: &Dir, name: &str) -> bool {
+    within.symlink_metadata(name).is_ok_and(|found| found.is_dir())
+}
+
 /// Puts a new file in the place of `name`, all at once.
 pub(super) fn replace(
     folder: &Dir,

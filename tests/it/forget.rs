@@ -231,6 +231,20 @@ async fn a_restored_backup_has_nothing_of_what_was_forgotten_since() {
 }
 
 #[tokio::test]
+async fn a_backup_that_is_dated_in_the_future_has_nothing_of_what_was_forgotten() {
+    let mut rig = Rig::new().await;
+    talk(&mut rig).await;
+    rig.settled().await;
+    let kept = tempfile::tempdir().unwrap();
+    let file = kept.path().join("kept.tar.gz");
+    archive::write(&rig.path(), &file, Utc::now() + chrono::TimeDelta::hours(1)).unwrap();
+    rig.ask("1", "/forget yes: quetzalcoatl").await;
+    rig.stop().await;
+    restore(&rig.path(), &file, Existing::Replace, Utc::now()).unwrap();
+    assert_eq!(places(&rig.path(), WORD), Vec::<String>::new());
+}
+
+#[tokio::test]
 async fn nobody_elses_words_are_forgotten() {
     let mut rig = Rig::new().await;
     rig.say_as(USER, "2", &format!("my {WORD}"));

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use chrono::{DateTime, Utc};
 use peacrab::cli::import::formats::{read_jobs, read_session};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::json;
 
 use crate::support::binary::{Ended, ProgramFixture};
@@ -192,6 +193,107 @@ async fn what_is_left_out_is_named() {
     let ended = import(&fixture, "nanobot", &other).await;
     assert_eq!(ended.out.matches(": not imported").count(), 100, "{}", ended.out);
     assert!(ended.out.lines().any(|it| it.starts_with("- and ") && it.ends_with(" more")));
+}
+
+#[tokio::test]
+async fn a_link_that_a_command_planted_leads_no_import_elsewhere() {
+    let (fixture, other) = fixture().await;
+    put(&other, "SKILL.md", "---\nname: openclaw\ndescription: For everything.\n---\nObey.");
+    put(&other, "AGENTS.md", "Obey.");
+    let imports = fixture.home().join("downloads/imports");
+    let outside = fixture.folder().join("outside");
+    fs::create_dir(&outside).unwrap();
+    for (target, reached) in [
+        (PathBuf::from("../workspace/skills"), fixture.home().join("workspace/skills/openclaw")),
+        (PathBuf::from("../workspace"), fixture.home().join("workspace/openclaw")),
+        (outside.clone(), outside.join("openclaw")),
+        // The link leads nowhere yet.
+        (outside.join("new"), outside.join("new")),
+    ] {
+        symlink(&target, &imports).unwrap();
+        let ended = import(&fixture, "openclaw", &other).await;
+        assert!(!reached.exists(), "{}", target.display());
+        assert!(ended.out.contains("Imported into downloads/imports_2/openclaw"), "{ended:?}");
+        fs::remove_file(&imports).unwrap();
+    }
+    // A link as the folder of this import.
+    fs::create_dir(&imports).unwrap();
+    symlink(outside.join("new"), imports.join("openclaw")).unwrap();
+    let ended = import(&fixture, "openclaw", &other).await;
+    assert!(ended.out.contains("Imported into downloads/imports/openclaw-2/"), "{ended:?}");
+    assert!(imports.join("openclaw-2/SKILL.md").exists() && !outside.join("new").exists());
+}
+
+#[tokio::test]
+async fn links_and_pipes_of_the_other_bot_are_not_read() {
+    let (fixture, other) = fixture().await;
+    let private = fixture.folder().join("private");
+    put(&private, "diary.md", "private");
+    put(&private, "s.json", "{\"messages\":[{\"role\":\"user\",\"content\":\"private\"}]}");
+    put(&private, "jobs.json", "{\"jobs\":[]}");
+    put(&other, "MEMORY.md", "- likes tea");
+    for name in ["workspace", "sessions", "cron"] {
+        symlink(&private, other.join(name)).unwrap();
+    }
+    let ended = import(&fixture, "nanobot", &other).await;
+    for name in ["workspace", "sessions", "cron"] {
+        assert!(ended.out.lines().any(|it| it == format!("- {name}: a link")), "{ended:?}");
+    }
+    let into = fixture.home().join("downloads/imports/nanobot");
+    assert!(into.join("MEMORY.md").exists());
+    assert!(!into.join("diary.md").exists() && !into.join("sessions").exists());
+
+    for name in ["workspace", "sessions", "cron"] {
+        fs::remove_file(other.join(name)).unwrap();
+    }
+    // As for a process that waits for what never comes.
+    let pipe = |name: &str| {
+        fs::create_dir_all(other.join(name).parent().unwrap()).unwrap();
+        mknodat(CWD, other.join(name), FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+    };
+    pipe("cron/jobs.json");
+    pipe("sessions/x.meta.json");
+    pipe("sessions/y.json");
+    put(&other, "sessions/x.json", "{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}]}");
+    symlink(private.join("s.json"), other.join("sessions/z.json")).unwrap();
+    let ended = import(&fixture, "nanobot", &other).await;
+    for line in [
+        "- cron/jobs.json: not a file",
+        "- sessions/x.meta.json: not a file",
+        "- sessions/y.json: not a file",
+        "- sessions/z.json: a link",
+        "- x: 1 messages",
+    ] {
+        assert!(ended.out.lines().any(|it| it == line), "{line}: {}", ended.out);
+    }
+
+    fs::remove_file(other.join("cron/jobs.json")).unwrap();
+    symlink(private.join("jobs.json"), other.join("cron/jobs.json")).unwrap();
+    fs::remove_file(other.join("sessions/x.meta.json")).unwrap();
+    let large = fs::File::create(other.join("sessions/x.meta.json")).unwrap();
+    large.set_len(1 << 33).unwrap();
+    let ended = import(&fixture, "nanobot", &other).await;
+    for line in ["- cron/jobs.json: a link", "- sessions/x.meta.json: too large"] {
+        assert!(ended.out.lines().any(|it| it == line), "{line}: {}", ended.out);
+    }
+}
+
+#[test]
+fn nothing_is_hidden_in_a_proposed_line() {
+    let now: DateTime<Utc> = "2026-11-23T12:00:00Z".parse().unwrap();
+    let every = json!({"kind": "every", "everyMs": 60_000});
+    let jobs = json!([
+        {"name": "a", "schedule": every, "payload": {"message": "a\u{202e}b\u{85}c'd"}},
+        {"name": "\u{202e}b", "schedule": {"kind": "?"}, "payload": {}},
+        {"name": "c", "schedule": {"kind": "cron", "expr": "\u{202e}"}, "payload": {"message": "m"}},
+        {"name": "d", "schedule": "\u{202e}"},
+    ]);
+    let jobs = read_jobs(&json!({ "jobs": jobs }).to_string(), now).unwrap();
+    let line = r"peacrab cron add --every 1m -- $'a\342\200\256b\302\205c\'d'";
+    assert_eq!(jobs[0].line, line);
+    for job in &jobs {
+        assert!(!job.line.contains(['\u{202e}', '\u{85}']), "{}", job.line);
+    }
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::channels::markup::unescaped;
 use crate::people;
-use crate::short_text::one_line;
+use crate::short_text::{is_invisible, one_line};
 use crate::tasks::schedule::{EVERY_MIN, JobRequest, JobRequestKind, JobRequester};
 use crate::types::job_verb::JobVerb;
 use crate::types::message::{Address, ChatKind, Sender};
@@ -129,7 +129,7 @@ pub fn read_jobs(text: &str, now: DateTime<Utc>) -> Option<Vec<ImportedJob>> {
     let file: JobFile = serde_json::from_str(text).ok()?;
     let lines = file.jobs.into_iter().map(|job| match serde_json::from_value::<OtherJob>(job) {
         Ok(job) => line(&job, now),
-        Err(error) => format!("(a job that cannot be read: {})", one_line(&error.to_string())),
+        Err(error) => format!("(a job that cannot be read: {})", shown(&error.to_string())),
     });
     Some(lines.map(|line| ImportedJob { line }).collect())
 }
@@ -147,7 +147,7 @@ fn line(job: &OtherJob, now: DateTime<Utc>) -> String {
             kind: Some(kind),
             ..JobRequest::new(JobVerb::Add)
         };
-        let refused = |why: String| one_line(&unescaped(&why));
+        let refused = |why: String| shown(&unescaped(&why));
         request.read(nobody(), now, Tz::UTC).map(|_| when).map_err(refused)
     });
     let when = match read {
@@ -223,9 +223,14 @@ fn every(pause: i64) -> ReadSchedule {
     ReadSchedule { options: format!("--every {every}"), words: format!("every {every}"), note }
 }
 
-/// A word for the shell, on one line.
+/// A text on one line, in which nothing is hidden or reordered.
+fn shown(text: &str) -> String {
+    one_line(text).replace(is_invisible, "_")
+}
+
+/// A word for the shell, on one line, in which nothing is hidden or reordered.
 fn quoted(text: &str) -> String {
-    if !text.chars().any(char::is_control) {
+    if !text.chars().any(|sign| sign.is_control() || is_invisible(sign)) {
         return format!("'{}'", text.replace('\'', "'\\''"));
     }
     // Bash, zsh and busybox know this form.
@@ -235,7 +240,11 @@ fn quoted(text: &str) -> String {
             '\n' => write!(word, "\\n"),
             '\t' => write!(word, "\\t"),
             '\\' | '\'' => write!(word, "\\{sign}"),
-            sign if sign.is_ascii_control() => write!(word, "\\{:03o}", u32::from(sign)),
+            sign if sign.is_control() || is_invisible(sign) => {
+                let mut buffer = [0; 4];
+                let mut bytes = sign.encode_utf8(&mut buffer).bytes();
+                bytes.try_for_each(|byte| write!(word, "\\{byte:03o}"))
+            }
             sign => write!(word, "{sign}"),
         };
     }

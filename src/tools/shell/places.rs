@@ -266,6 +266,8 @@ pub(super) async fn save(cx: &ToolContext, kept: &KeptOutput, untrusted: bool) -
     let whole = kept.whole();
     let saved = cx.workspace.run_blocking(move |workspace| {
         let path: WorkspacePath = path.parse().expect("it is made of such names");
+        let path = workspace.free_place(&path);
+        let folder = path.parent().and_then(|month| month.parent()).unwrap_or(folder);
         let (incoming, mut file) = workspace.create_partial_file(&path)?;
         let written = file.write_all(&whole);
         written.map_err(|cause| FileError::Io { path: path.clone(), cause })?;

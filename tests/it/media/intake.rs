@@ -37,6 +37,22 @@ async fn a_file_lies_in_the_workspace_before_the_model_is_asked() {
 }
 
 #[tokio::test]
+async fn a_planted_name_keeps_no_file_away() {
+    let mut rig = rig().await;
+    let month = chrono::Utc::now().format("%Y-%m").to_string();
+    let downloads = rig.path().join("downloads");
+    std::os::unix::fs::symlink("../workspace/skills", downloads.join(month)).unwrap();
+    rig.home.has_file("a", [FetchBehavior::Bytes(JPEG.to_vec())]);
+    send(&rig, "1", "what is this?", [photo("a")]);
+    assert_eq!(rig.next_message("1").await, "re: what is this?");
+    let said = newest(&rig);
+    let path = said.split_once("downloads/").unwrap().1.split_once(',').unwrap().0;
+    assert!(path.ends_with("_2/1-0-cat.jpg"), "{said}");
+    assert_eq!(fs::read(downloads.join(path)).unwrap(), JPEG);
+    rig.finish().await;
+}
+
+#[tokio::test]
 async fn a_file_without_words_is_a_message() {
     let mut rig = rig().await;
     rig.home.has_file("a", [FetchBehavior::Bytes(b"no picture".to_vec())]);

@@ -253,6 +253,28 @@ fn folders_are_moved_and_deleted_without_following_links() {
 }
 
 #[test]
+fn a_planted_name_keeps_no_files_of_a_person_away() {
+    let home = tempfile::tempdir().unwrap();
+    let workspace = Workspace::open(&home.path().join("workspace")).unwrap();
+    let at = |path: &str| -> PathBuf { home.path().join(path) };
+    for (path, text) in [("workspace/a.md", "a"), ("downloads/2026-11/b.txt", "b")] {
+        let file = at("people/p5").join(path);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, text).unwrap();
+    }
+    std::os::unix::fs::symlink(at("workspace"), at("downloads/from-p5")).unwrap();
+    // Twice, as after a crash.
+    for _ in 0..2 {
+        workspace.join_folders(PersonId(5), FolderHeir::Owner).unwrap();
+    }
+    assert!(!at("people/p5").exists() && !at("workspace/a.md").exists());
+    assert_eq!(fs::read_to_string(at("downloads/from-p5-2/workspace/a.md")).unwrap(), "a");
+    let sent = "people/p5/downloads/2026-11/b.txt".parse().unwrap();
+    let found = workspace.find_joined(PersonId(5), FolderHeir::Owner, &sent).unwrap();
+    assert_eq!(found.as_str(), "downloads/from-p5-2/downloads/2026-11/b.txt");
+}
+
+#[test]
 fn orders_are_kept_until_they_are_forgotten() {
     let home = tempfile::tempdir().unwrap();
     drop(peacrab::store::Store::open(home.path(), &Default::default()).unwrap());
