@@ -359,6 +359,22 @@ pub fn settle(store: &Connection, row: RowId, outcome: InboundOutcome) -> rusqli
     Ok(settled > 0)
 }
 
+/// Withdraws the commands that wait at an address and are older than `before`. Messages go on waiting.
+pub fn withdraw_commands(
+    store: &Connection,
+    at: &Origin,
+    before: RowId,
+) -> rusqlite::Result<usize> {
+    let (channel, chat, thread) = origin_params(at);
+    store
+        .prepare_cached(
+            "UPDATE inbound SET state = 'done', outcome = 'stopped'
+             WHERE state = 'waiting' AND control = 1 AND channel = ? AND chat = ? AND thread IS ?
+             AND id < ?",
+        )?
+        .execute(params![channel, chat, thread, before])
+}
+
 /// Withdraws everything that an account has waiting in private chats, including commands.
 pub fn withdraw_private_of(store: &Connection, account: &PersonAccount) -> rusqlite::Result<()> {
     let author = MessageAuthor::Person(account.sender.clone());
