@@ -196,7 +196,7 @@ async fn end(
 }
 
 /// Returns the sender of a command as a reader of actions.
-fn reader_of(services: &Services, control: &WaitingMessage) -> ActionReader {
+pub(super) fn reader_of(services: &Services, control: &WaitingMessage) -> ActionReader {
     ActionReader { people: services.bus.people.clone(), accounts: vec![control.account()] }
 }
 
@@ -213,7 +213,7 @@ pub(super) async fn list(
     let query = move |store: &Connection| {
         let session = actions::session_at(store, &at)?;
         let scope = ActionScope::of(&who, role, chat_kind, session);
-        reader.hide_private(store, actions::list(store, &scope, None, limit)?)
+        reader.hide_private(store, &scope, actions::list(store, &scope, None, limit)?)
     };
     let found = services.bus.store.read(query).await?;
     if found.is_empty() {
