@@ -178,7 +178,7 @@ pub const COMMANDS: &[CommandSpec] = &[
         arguments: "[number]",
         menu: Some("Undo my last file change, or the one with this number"),
         help: HelpLine::FromMenu,
-        details: "Undoes the last change of a file, or the action with that number.",
+        details: "Undoes the last change of a file in this conversation, or the action with that number.",
         allowed: CommandRoles::from(Role::User),
         runs: CommandTiming::AtOnce,
     },
