@@ -380,7 +380,7 @@ pub fn and_dropped(confirmation: String, waiting: usize) -> String {
     match waiting {
         0 => confirmation,
         n => format!(
-            "{confirmation} I dropped {} from before, still unanswered: send it here again if you want an answer.",
+            "{confirmation} I dropped {} that still waited: send again what you want answered here.",
             counted(n as u64, "message")
         ),
     }

@@ -24,7 +24,8 @@ impl ActionReader {
             .prepare_cached(
                 // For a task, `thread` is the channel on which its person is known.
                 "SELECT s.chat_kind, iif(s.kind IN ('chat', 'command'), s.channel, s.thread), t.sender,
-                        t.started, s.kind NOT IN ('chat', 'command') AND EXISTS (SELECT 1 FROM sessions o
+                        t.started, s.kind NOT IN ('chat', 'command') AND EXISTS (
+                            SELECT 1 FROM sessions o
                             WHERE o.kind = 'chat' AND o.channel = s.people_channel
                             AND o.chat = s.people_chat AND o.chat_kind = ?2)
                  FROM calls c JOIN turns t ON t.id = c.turn JOIN sessions s ON s.id = t.session
