@@ -375,6 +375,17 @@ pub fn stopped_and_withdrawn(waiting: usize) -> String {
     }
 }
 
+/// Adds to the confirmation of a command how many waiting messages it has dropped.
+pub fn and_dropped(confirmation: String, waiting: usize) -> String {
+    match waiting {
+        0 => confirmation,
+        n => format!(
+            "{confirmation} I dropped {} that still waited: send again what you want answered here.",
+            counted(n as u64, "message")
+        ),
+    }
+}
+
 /// Says who somebody is, and which tools can be used for them here.
 pub fn who_you_are(
     person: impl Display,

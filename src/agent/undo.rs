@@ -48,6 +48,7 @@ pub(super) async fn handle(
         let session = actions::session_at(store, &at)?;
         let scope = ActionScope::of(&who, role, chat_kind, session);
         let begun = actions::find_interrupted(store, &own_mark)?;
+        let whole = scope.clone();
         let (scope, id) = match (&begun, id) {
             (Some((_, Intent::File { undoes, .. })), _) => (scope, *undoes),
             (None, None) => (scope.within(session), None),
@@ -59,12 +60,17 @@ pub(super) async fn handle(
             Some(target) if reader.is_kept_from(store, target.id)? => None,
             target => target,
         };
-        Ok((begun, target, owner))
+        let has_earlier = target.is_none() && can_undo_last(store, &reader, &whole)?;
+        Ok((begun, target, owner, has_earlier))
     };
-    let (begun, target, owner) = turns.services.bus.store.read(query).await?;
+    let (begun, target, owner, has_earlier) = turns.services.bus.store.read(query).await?;
     let Some(target) = target else {
         let reply = id.map(replies::no_such_action);
-        let reply = reply.unwrap_or_else(|| replies::NOTHING_TO_UNDO.to_owned());
+        let nothing = match has_earlier {
+            true => replies::NOTHING_TO_UNDO_BUT_EARLIER,
+            false => replies::NOTHING_TO_UNDO,
+        };
+        let reply = reply.unwrap_or_else(|| nothing.to_owned());
         return refuse(&turns.services, control, reply).await;
     };
     let call = match begun {
@@ -97,6 +103,18 @@ pub(super) async fn handle(
             let undoing = UndoChange { mark, begun: call, change, kept };
             make(&turns.services, control, &target, undoing).await
         }
+    }
+}
+
+/// Returns true if a reader could undo the last change in a scope by its number.
+fn can_undo_last(
+    store: &Connection,
+    reader: &ActionReader,
+    scope: &ActionScope,
+) -> rusqlite::Result<bool> {
+    match actions::find_undo_target(store, scope, None)? {
+        Some(target) => reader.is_kept_from(store, target.id).map(|is_kept| !is_kept),
+        None => Ok(false),
     }
 }
 
@@ -196,7 +214,7 @@ async fn end(
 }
 
 /// Returns the sender of a command as a reader of actions.
-fn reader_of(services: &Services, control: &WaitingMessage) -> ActionReader {
+pub(super) fn reader_of(services: &Services, control: &WaitingMessage) -> ActionReader {
     ActionReader { people: services.bus.people.clone(), accounts: vec![control.account()] }
 }
 
@@ -213,7 +231,7 @@ pub(super) async fn list(
     let query = move |store: &Connection| {
         let session = actions::session_at(store, &at)?;
         let scope = ActionScope::of(&who, role, chat_kind, session);
-        reader.hide_private(store, actions::list(store, &scope, None, limit)?)
+        reader.hide_private(store, &scope, actions::list(store, &scope, None, limit)?)
     };
     let found = services.bus.store.read(query).await?;
     if found.is_empty() {

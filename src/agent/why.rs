@@ -3,6 +3,7 @@
 use rusqlite::Connection;
 
 use crate::agent::facts::{day_of, fact_shown};
+use crate::agent::undo::reader_of;
 use crate::bus::journal::WaitingMessage;
 use crate::conversation::actions::{self, ActionQuery, ActionScope, UndoState};
 use crate::conversation::reasons::{self, ReasonQuery, Reasons};
@@ -89,21 +90,26 @@ pub(super) async fn handle(
         }
         WhySubject::Action(query) => Some(query),
     };
-    let who = control.sender().clone();
+    let (who, reader) = (control.sender().clone(), reader_of(services, control));
     let find_reasons = move |store: &Connection| {
         let session = actions::session_at(store, &at)?;
         let scope = ActionScope::of(&who, role, chat_kind, session);
         let query = query.map_or(ReasonQuery::LastAnswer(session), ReasonQuery::Action);
-        reasons::find(store, &scope, &query)
+        let Some(found) = reasons::find(store, &scope, &query)? else { return Ok(None) };
+        let is_kept = match &found.action {
+            Some(action) => reader.is_kept_from(store, action.id)?,
+            None => false,
+        };
+        Ok((!is_kept || scope == ActionScope::ALL).then_some((found, is_kept)))
     };
-    let Some(reasons) = store.read(find_reasons).await? else {
+    let Some((reasons, is_kept)) = store.read(find_reasons).await? else {
         return commits::reply(store, control, asked.not_found_text()).await;
     };
     let is_own = is_own(services, control, role, &reasons).await?;
     let undoable =
         reasons.action.as_ref().filter(|action| is_own && action.undo == UndoState::Open);
     let undo = undoable.filter(|_| CommandId::Undo.spec().allows(role, chat_kind)).map(|it| it.id);
-    let asker = Asker { who: control.sender(), role, chat_kind, is_own };
+    let asker = Asker { who: control.sender(), role, chat_kind, is_own, is_kept };
     let text = asker.explain(services, &reasons, undo);
     match undo {
         None => commits::reply(store, control, text).await,
@@ -150,7 +156,7 @@ async fn explain_fact(
     let Some((fact, former)) = store.read(query).await? else {
         return commits::reply(store, control, replies::no_such_fact(id.0)).await;
     };
-    let asker = Asker { who: control.sender(), role, chat_kind, is_own: true };
+    let asker = Asker { who: control.sender(), role, chat_kind, is_own: true, is_kept: false };
     let former = former.iter().map(|it| {
         let until = it.ended.map(|ended| day_of(services, ended));
         (it.text.as_str(), until.unwrap_or_default())
@@ -184,6 +190,8 @@ struct Asker<'a> {
     role: Role,
     chat_kind: ChatKind,
     is_own: bool,
+    /// True if the content of the action is kept from them.
+    is_kept: bool,
 }
 
 impl Asker<'_> {
@@ -195,7 +203,7 @@ impl Asker<'_> {
             (false, _) => replies::SOMEONE_ELSE,
         };
         // The content of another person's private conversation is not shown.
-        let may_see = self.is_own || reasons.chat_kind == ChatKind::Group;
+        let may_see = self.is_own || (reasons.chat_kind == ChatKind::Group && !self.is_kept);
         let lines = |sources: &[Source]| sources.iter().filter_map(|it| self.line(it)).collect();
         replies::explanation(&Explanation {
             action: reasons.action.clone().map(|action| match may_see {

@@ -115,7 +115,8 @@ fn listed_actions(store: &Connection, limit: usize) -> rusqlite::Result<Vec<Acti
     let local = PersonAccount { channel: TERMINAL.into(), sender: LOCAL.into() };
     let accounts = owner.into_iter().chain([local]).collect();
     let reader = ActionReader { people: People::default(), accounts };
-    reader.hide_private(store, actions::list(store, &ActionScope::ALL, None, limit)?)
+    let scope = ActionScope::ALL;
+    reader.hide_private(store, &scope, actions::list(store, &scope, None, limit)?)
 }
 
 /// Asks the running daemon one thing.

@@ -108,8 +108,8 @@ pub(super) async fn actions(server: &ControlServer, limit: usize) -> Result<Resp
     let account = PersonAccount { channel: server.terminal.name().clone(), sender: LOCAL.into() };
     let reader = ActionReader { people: services.bus.people.clone(), accounts: vec![account] };
     let list = move |store: &Connection| {
-        let listed = actions::list(store, &ActionScope::ALL, None, limit)?;
-        reader.hide_private(store, listed)
+        let scope = ActionScope::ALL;
+        reader.hide_private(store, &scope, actions::list(store, &scope, None, limit)?)
     };
     services.bus.store.read(list).await.map(Response::Actions)
 }

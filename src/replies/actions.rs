@@ -10,6 +10,7 @@ pub const UNDO_USAGE: &str =
     "Use /undo for the last change, or /undo NUMBER. /actions shows the numbers.";
 pub const NO_ACTIONS: &str = "Nothing has been done here yet.";
 pub const NOTHING_TO_UNDO: &str = "There is nothing to undo here.";
+pub const NOTHING_TO_UNDO_BUT_EARLIER: &str = "There is nothing to undo in this conversation. /actions shows earlier changes, and /undo NUMBER undoes one.";
 
 /// An action on a line.
 pub struct ActionLine<'a> {

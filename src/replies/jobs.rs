@@ -215,9 +215,13 @@ pub fn job_made(job: &JobShown) -> String {
     format!("Created: job {}.", head(job))
 }
 
-pub fn job_changed(job: &JobShown) -> String {
-    format!("Changed: job {}.", head(job))
+/// Confirms a change of a job. `drops_unasked`: the calls without approval were those of the former text.
+pub fn job_changed(job: &JobShown, drops_unasked: bool) -> String {
+    let dropped = if drops_unasked { JOB_UNASKED_DROPPED } else { "" };
+    format!("Changed: job {}.{dropped}", head(job))
 }
+
+pub const JOB_UNASKED_DROPPED: &str = " It no longer has tools and sites without approval: these were for the former text. Name them again if it needs them.";
 
 pub fn job_resumed(job: &JobShown) -> String {
     format!("Resumed: job {}.", head(job))

@@ -12,6 +12,10 @@ Use /people, /people pNUMBER for one person with buttons, or /people guest, user
 
 pub const NO_SUCH_PERSON: &str = "There is no such person. /people lists them with their numbers.";
 
+/// The answer to messages that waited when their sender lost access.
+pub const ACCESS_HAS_ENDED: &str =
+    "I did not answer what you had sent me, because you no longer have access.";
+
 pub const NOBODY_YET: &str = "Nobody has written to me yet.";
 
 /// A person, as the owner sees them.

@@ -44,7 +44,7 @@ impl Tool for ListActions {
         let tool = (!args.tool.is_empty()).then_some(args.tool);
         let list = move |store: &_| {
             let found = actions::list(store, &scope, tool.as_deref(), limit)?;
-            let found = reader.hide_private(store, found)?;
+            let found = reader.hide_private(store, &scope, found)?;
             let sources = actions::sources_of(store, &found)?;
             Ok((found, sources))
         };

@@ -39,6 +39,7 @@ use crate::bus::outbox;
 use crate::conversation::asks::{self, AskId};
 use crate::conversation::ledger::{self, Charge};
 use crate::conversation::transcript;
+use crate::people::listing;
 use crate::provider::ToolCall;
 use crate::replies;
 use crate::store::{Store, StoreError, Sync};
@@ -211,6 +212,26 @@ pub(crate) async fn close_messages(
         Ok(())
     };
     store.write("closed", Sync::Now, settle).await
+}
+
+/// Closes messages of a person who has no access any more. Explains it, except to somebody who is blocked.
+pub(crate) async fn close_without_access(
+    store: &Store,
+    rows: Vec<WaitingMessage>,
+) -> Result<(), StoreError> {
+    let settle = move |store: &Connection| {
+        let mut were_waiting = false;
+        for row in &rows {
+            were_waiting |= journal::settle(store, row.id, InboundOutcome::Refused)?;
+        }
+        let Some(last) = rows.last().filter(|_| were_waiting) else { return Ok(()) };
+        let inbound = &last.inbound;
+        if !listing::is_blocked(store, &inbound.from.channel, &last.sender().id)? {
+            outbox::put(store, &inbound.from, inbound.id.as_ref(), replies::ACCESS_HAS_ENDED)?;
+        }
+        Ok(())
+    };
+    store.write("no access", Sync::Now, settle).await
 }
 
 /// Closes messages that failed before they had a turn, with a message about the failure.

@@ -2,6 +2,7 @@
 //! Every step is committed before its consequences, so that a turn can be interrupted anywhere and resumed.
 
 mod active;
+mod admitted;
 pub mod attachments;
 mod asking;
 mod away;

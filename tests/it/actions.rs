@@ -139,6 +139,22 @@ async fn others_see_the_actions_of_their_own_conversation_only() {
 }
 
 #[tokio::test]
+async fn in_a_new_conversation_the_command_names_what_undoes_an_earlier_change() {
+    let mut rig = Rig::new().await;
+    assert_eq!(rig.ask("1", "/undo").await, replies::NOTHING_TO_UNDO);
+    write(&mut rig, OWNER, "1", ("a.md", "one")).await;
+    rig.ask("1", "/new").await;
+    assert_eq!(rig.ask("1", "/undo").await, replies::NOTHING_TO_UNDO_BUT_EARLIER);
+    assert_eq!(text(&rig, "a.md").as_deref(), Some("one"));
+    // The actions of earlier conversations are not other people's to undo.
+    rig.say_as(USER, "2", "/undo");
+    assert_eq!(rig.next_message("2").await, replies::NOTHING_TO_UNDO);
+    assert_eq!(rig.ask("1", "/undo 1").await, replies::undone(1, "write_file", "a.md"));
+    assert_eq!(text(&rig, "a.md"), None);
+    rig.finish().await;
+}
+
+#[tokio::test]
 async fn undoes_the_last_change_and_the_one_before_and_undoes_that_again() {
     let mut rig = Rig::new().await;
     write(&mut rig, OWNER, "1", ("a.md", "one")).await;

@@ -12,11 +12,12 @@ use peacrab::conversation::asks::{ApprovalSettings, Approvals};
 use peacrab::people::Access;
 use peacrab::replies;
 use peacrab::types::message::Sender;
+use peacrab::types::session::QueueMode;
 use serde_json::json;
 
 use crate::support::fake_channel::FakeChannel;
 use crate::support::rig::{OTHER_USER, OWNER, Rig, RigOptions, STRANGER, USER};
-use crate::support::script::{calls, says};
+use crate::support::script::{Gate, calls, held, says};
 
 fn open_to_all() -> RigOptions {
     let access = Access {
@@ -144,6 +145,55 @@ async fn who_is_blocked_hears_nothing_and_who_is_removed_is_new() {
     assert!(listed.contains("hello once more") && !listed.contains("hello again"), "{listed}");
     // The number is not used again.
     assert_ne!(number(&rig, STRANGER), them);
+    rig.finish().await;
+}
+
+/// A stranger has a turn at work, and two messages that wait behind it.
+async fn stranger_who_waits() -> (Rig, Gate) {
+    let mut parts = open_to_all();
+    parts.agent.queue = QueueMode::Followup;
+    let mut rig = Rig::of(parts).await;
+    rig.ask("1", "hello").await;
+    let gate = Gate::shut();
+    rig.model.on("tea", [held(&gate, says("tea"))]);
+    rig.say_as(STRANGER, "66", "tea");
+    rig.wait_at(&gate).await;
+    rig.say_as(STRANGER, "66", "sugar");
+    rig.say_as(STRANGER, "66", "milk");
+    rig.waiting(2).await;
+    (rig, gate)
+}
+
+#[tokio::test]
+async fn the_waiting_messages_of_a_removed_person_are_not_answered() {
+    let (mut rig, gate) = stranger_who_waits().await;
+    let them = number(&rig, STRANGER);
+    rig.ask("1", &format!("/people remove {them}")).await;
+    rig.waiting(0).await;
+    gate.open();
+    rig.say_as(STRANGER, "66", "hello again");
+    assert_eq!(rig.next_message("66").await, "re: hello again");
+    rig.settled().await;
+    assert_eq!(rig.unread("66"), Vec::<String>::new());
+    let outcomes = rig.query("SELECT outcome FROM inbound WHERE chat = '66' ORDER BY id");
+    assert_eq!(outcomes, ["stopped", "stopped", "stopped", "answered"]);
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn what_waits_of_somebody_without_access_reaches_no_model() {
+    let (mut rig, gate) = stranger_who_waits().await;
+    let them = number(&rig, STRANGER);
+    let blocked = rig.ask("1", &format!("/people block {them}")).await;
+    assert_eq!(blocked, replies::person_is_blocked("Person 66"));
+    gate.open();
+    assert_eq!(rig.next_message("66").await, "tea");
+    rig.settled().await;
+    assert!(!rig.model.asked().iter().any(|it| it.transcript().contains("sugar")));
+    // As with every message of somebody who is blocked, there is no word about it.
+    assert_eq!(rig.unread("66"), Vec::<String>::new());
+    let outcomes = rig.query("SELECT outcome FROM inbound WHERE chat = '66' ORDER BY id");
+    assert_eq!(outcomes[1..], ["refused", "refused"]);
     rig.finish().await;
 }
 

@@ -1,11 +1,11 @@
-//! Hides the content of actions in private conversations: other people see that there was an action, and nothing else.
+//! Hides actions in private conversations from other people. The owner sees that there was an action, and nothing else.
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::{Connection, OptionalExtension, params};
 
-use super::Action;
+use super::{Action, ActionScope};
 use crate::people::persons::PersonAccount;
 use crate::people::{LOCAL, People};
-use crate::store::{LenientJson, Time};
+use crate::store::{Json, LenientJson, Time};
 use crate::types::message::{ChannelName, ChatKind, Sender};
 use crate::types::session::CallId;
 
@@ -17,25 +17,30 @@ pub struct ActionReader {
 }
 
 impl ActionReader {
-    /// Returns true if an action is part of somebody else's private conversation, or if that cannot be determined.
+    /// Returns true if an action is part of somebody else's private conversation, or of their run of a task that reports
+    /// to a private chat, or if that cannot be determined.
     pub fn is_kept_from(&self, store: &Connection, call: CallId) -> rusqlite::Result<bool> {
         let author = store
             .prepare_cached(
                 // For a task, `thread` is the channel on which its person is known.
                 "SELECT s.chat_kind, iif(s.kind IN ('chat', 'command'), s.channel, s.thread), t.sender,
-                        t.started
+                        t.started, s.kind NOT IN ('chat', 'command') AND EXISTS (
+                            SELECT 1 FROM sessions o
+                            WHERE o.kind = 'chat' AND o.channel = s.people_channel
+                            AND o.chat = s.people_chat AND o.chat_kind = ?2)
                  FROM calls c JOIN turns t ON t.id = c.turn JOIN sessions s ON s.id = t.session
-                 WHERE c.id = ?",
+                 WHERE c.id = ?1",
             )?
-            .query_row([call], |row| {
+            .query_row(params![call, Json(ChatKind::Private)], |row| {
                 let chat_kind = row.get::<_, LenientJson<ChatKind>>(0)?.0;
                 let channel: Option<ChannelName> = row.get(1)?;
                 let sender = row.get::<_, LenientJson<Sender>>(2)?.0;
-                Ok((chat_kind, channel, sender, row.get::<_, Time>(3)?.0))
+                let is_in_group = chat_kind == Some(ChatKind::Group) && !row.get::<_, bool>(4)?;
+                Ok((is_in_group, (channel, sender), row.get::<_, Time>(3)?.0))
             })
             .optional()?;
-        let Some((chat_kind, channel, sender, begun)) = author else { return Ok(true) };
-        if chat_kind == Some(ChatKind::Group) {
+        let Some((is_in_group, (channel, sender), begun)) = author else { return Ok(true) };
+        if is_in_group {
             return Ok(false);
         }
         let (Some(channel), Some(sender)) = (channel, sender) else { return Ok(true) };
@@ -49,17 +54,22 @@ impl ActionReader {
         Ok(true)
     }
 
-    /// Returns the actions without the inputs and outputs of other people's private conversations.
+    /// Returns the actions of a scope without those that are kept from the reader. In the list of everything, for the
+    /// owner, these have no inputs and outputs.
     pub fn hide_private(
         &self,
         store: &Connection,
+        scope: &ActionScope,
         actions: Vec<Action>,
     ) -> rusqlite::Result<Vec<Action>> {
-        let shown =
-            actions.into_iter().map(|action| match self.is_kept_from(store, action.id)? {
-                true => Ok(action.without_texts()),
-                false => Ok(action),
-            });
-        shown.collect()
+        let mut shown = Vec::new();
+        for action in actions {
+            match self.is_kept_from(store, action.id)? {
+                false => shown.push(action),
+                true if *scope == ActionScope::ALL => shown.push(action.without_texts()),
+                true => {}
+            }
+        }
+        Ok(shown)
     }
 }

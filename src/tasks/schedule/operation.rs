@@ -173,7 +173,7 @@ pub fn handle(
                 return Ok(Err(replies::too_many_jobs(JOBS_MAX)));
             }
             match edit(&mut job, change, now) {
-                Ok(()) => replies::job_changed(&shown(&job)),
+                Ok(drops_unasked) => replies::job_changed(&shown(&job), drops_unasked),
                 Err(words) => return Ok(Err(words)),
             }
         }
@@ -256,7 +256,9 @@ pub fn add(
     Ok(Ok((id, answer.unwrap_or_default())))
 }
 
-fn edit(job: &mut Job, change: JobChange, now: DateTime<Utc>) -> Result<(), String> {
+/// Changes a job. Returns true if its calls without approval were dropped with its former text.
+fn edit(job: &mut Job, change: JobChange, now: DateTime<Utc>) -> Result<bool, String> {
+    let had_unasked = job.definition.payload.unasked().is_some();
     let JobChange { timing, text, kind, missed, check, needs, unasked, tainted } = change;
     let names_more = !needs.is_none() || !unasked.is_none();
     let changes_payload = text.is_some() || kind.is_some() || check.is_some() || names_more;
@@ -317,7 +319,7 @@ fn edit(job: &mut Job, change: JobChange, now: DateTime<Utc>) -> Result<(), Stri
     }
     job.definition.missed = missed.unwrap_or(job.definition.missed);
     job.definition.tainted |= tainted;
-    Ok(())
+    Ok(had_unasked && job.definition.payload.unasked().is_none())
 }
 
 fn is_new_command(payload: &Payload, kind: Option<JobRequestKind>) -> bool {

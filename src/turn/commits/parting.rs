@@ -3,16 +3,17 @@
 
 use rusqlite::Connection;
 
-use crate::bus::journal::{self, InboundOutcome};
+use crate::bus::journal::{self, InboundOutcome, RowId};
 use crate::conversation::transcript::{self, UnfinishedTurn};
 use crate::conversation::{asks, deferred, incognito, sessions};
 use crate::people::persons::{self, PersonAccount};
 use crate::tasks::schedule;
 use crate::turn::commits::{delegated, jobs};
+use crate::types::origin::Origin;
 use crate::types::session::TurnOutcome;
 
-/// Ends the account's turns, closes its private conversations, and removes its jobs, its permanent permissions and the
-/// calls that it could have made later.
+/// Ends the account's turns, withdraws what it has waiting in private, closes its private conversations, and removes its
+/// jobs, its permanent permissions and the calls that it could have made later.
 pub(crate) fn part_from_past(store: &Connection, account: &PersonAccount) -> rusqlite::Result<()> {
     let PersonAccount { channel, sender } = account;
     let is_theirs =
@@ -23,7 +24,10 @@ pub(crate) fn part_from_past(store: &Connection, account: &PersonAccount) -> rus
         journal::settle_turn(store, turn.turn, InboundOutcome::Stopped)?;
         jobs::interrupt_run(store, turn.turn)?;
     }
+    journal::withdraw_private_of(store, account)?;
     for at in sessions::private_of(store, account)? {
+        // A run of a job of theirs may wait there.
+        journal::withdraw(store, &Origin::Chat(at.clone()), RowId(i64::MAX), None)?;
         incognito::end(store, &at, None)?;
         sessions::close(store, &at)?;
     }

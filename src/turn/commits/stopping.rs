@@ -5,7 +5,7 @@ use rusqlite::Connection;
 use crate::bus::journal::{self, InboundOutcome, RowId, RowRange, WaitingMessage};
 use crate::bus::{outbox, side_questions};
 use crate::conversation::transcript::{self, UnfinishedTurn};
-use crate::conversation::{asks, incognito, sessions};
+use crate::conversation::{asks, incognito, sessions, settings};
 use crate::memory::audience;
 use crate::people::Role;
 use crate::replies;
@@ -46,8 +46,8 @@ pub(crate) struct StoppedTasks {
 }
 
 /// Ends the turn in the chat of a command, with its background tasks, withdraws the rows that waited before the
-/// command, and queues the confirmation. `context_window` returns the window of the model that answers in a session, in
-/// tokens.
+/// command, except messages in a conversation that is cleaned, and queues the confirmation. `context_window` returns the
+/// window of the model that answers in a session, in tokens.
 pub(crate) async fn stop_conversation(
     store: &Store,
     control: &WaitingMessage,
@@ -87,7 +87,13 @@ pub(crate) async fn stop_conversation(
             journal::settle_turn(store, turn.turn, InboundOutcome::Stopped)?;
         }
         let whose = (!commands_all).then_some(&speaker.id);
-        let withdrawn = journal::withdraw(store, &control.origin, control.id, whose)?;
+        let waited = journal::count_waiting(store, at)?;
+        let withdrawn = match kind {
+            // Waiting messages are answered in the conversation that goes on.
+            StopKind::Clean => journal::withdraw_commands(store, &control.origin, control.id)?,
+            _ => journal::withdraw(store, &control.origin, control.id, whose)?,
+        };
+        let dropped = waited.saturating_sub(journal::count_waiting(store, at)?);
         let side_questions = side_questions::stop(store, at, whose)?;
         let tasks = background::stop_for(store, at, whose)?;
         if kind != StopKind::Stop {
@@ -115,7 +121,7 @@ pub(crate) async fn stop_conversation(
                     replies::INCOGNITO.to_owned()
                 }
             };
-            reply_with(&reply)?;
+            reply_with(&replies::and_dropped(reply, dropped))?;
             return Ok(StoppedTasks { turn: true, waiting: true, side_questions: true, tasks });
         }
         match (own.is_empty(), withdrawn) {
@@ -166,9 +172,11 @@ fn begin_clean(
         return Ok(replies::NOTHING_TO_CLEAN.to_owned());
     };
     let was_incognito = incognito::is_on(store, &control.inbound.from)?;
+    let settings_before = settings::settings_at(store, &control.inbound.from)?;
     incognito::end(store, &control.inbound.from, Some(control.id))?;
     sessions::close(store, &control.inbound.from)?;
     let next = sessions::open_or_begin(store, &control.inbound.from, control.inbound.chat_kind)?;
+    settings::set(store, next, &settings_before)?;
     if was_incognito {
         incognito::begin(store, next, control.id)?;
     }

@@ -27,6 +27,7 @@ use crate::turn::invoked::invoked;
 use crate::turn::personas::{ChosenPersona, KnownSubject, PersonaSubject};
 use crate::turn::prompt::InvokedSkills;
 use crate::turn::run::active::{ActiveTurn, Requester, TurnHandles};
+use crate::turn::run::admitted;
 use crate::turn::run::ending::commit_end;
 use crate::turn::run::first_step::{FirstStep, FirstStepContent, first_step};
 use crate::turn::run::late;
@@ -113,6 +114,9 @@ impl<'a> ActiveTurn<'a> {
             let reply = replies::TOO_LATE.to_owned();
             commits::close_messages(&turns.services.bus.store, rows, InboundOutcome::Late, reply)
                 .await?;
+            return Ok(None);
+        }
+        if admitted::close_without_access(&turns.services.bus, &rows).await? {
             return Ok(None);
         }
         let is_task = origin.task().is_some();

@@ -67,6 +67,60 @@ async fn the_call_that_waits_is_not_made() {
     rig.finish().await;
 }
 
+/// What waits behind a question is answered in the conversation that goes on, and is no part of what was left out.
+#[tokio::test]
+async fn messages_that_wait_are_answered_afterwards() {
+    for (mode, answers) in [
+        ("followup", &["Milk.", "Bread."][..]),
+        ("steer", &["Milk."][..]),
+        ("collect", &["Milk."][..]),
+    ] {
+        let mut rig = rig_with_page().await;
+        rig.ask("1", &format!("/queue {mode}")).await;
+        rig.model.on("page", [reads(), tells()]);
+        let question = rig.ask("1", "what is on the page?").await;
+        assert!(question.contains("Approve?"), "{question}");
+        rig.say("1", "buy milk");
+        rig.waiting(1).await;
+        rig.say("1", "and bread");
+        rig.waiting(2).await;
+        let answer_texts = [("buy milk", "Milk."), ("and bread", "Bread.")];
+        for (words, answer) in answer_texts.into_iter().take(answers.len()) {
+            rig.model.on(words, [says(answer)]);
+        }
+        rig.say("1", "/clean");
+        let heard = rig.next_messages("1", 2 + answers.len()).await;
+        assert!(heard.iter().any(|text| text.starts_with("I left out")), "{heard:?}");
+        let answered: Vec<_> =
+            heard.iter().filter(|text| answers.contains(&text.as_str())).collect();
+        assert_eq!(answered, answers, "{mode}");
+        let told = rig.model.last().transcript();
+        assert!(told.contains("buy milk") && told.contains("and bread"), "{mode}: {told}");
+        assert!(told.contains("what is on the page?") && !told.contains("zebras"), "{told}");
+        rig.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn a_new_conversation_counts_the_messages_that_it_drops() {
+    for (command, reply) in [("/new", replies::NEW_SESSION), ("/incognito", replies::INCOGNITO)] {
+        let mut rig = rig_with_page().await;
+        rig.model.on("page", [reads(), tells()]);
+        rig.ask("1", "what is on the page?").await;
+        rig.say("1", "buy milk");
+        rig.waiting(1).await;
+        rig.say("1", "and bread");
+        rig.waiting(2).await;
+        rig.say("1", command);
+        let heard = rig.next_messages("1", 2).await;
+        assert!(heard.contains(&replies::and_dropped(reply.to_owned(), 2)), "{heard:?}");
+        assert!(replies::and_dropped(reply.to_owned(), 2).contains("2 messages"));
+        assert_eq!(replies::and_dropped(reply.to_owned(), 0), reply);
+        assert_eq!(rig.ask("1", "hello").await, "re: hello");
+        rig.finish().await;
+    }
+}
+
 #[tokio::test]
 async fn a_group_and_a_clean_conversation_have_nothing_to_leave_out() {
     let mut rig = rig_with_page().await;

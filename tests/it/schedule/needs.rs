@@ -4,6 +4,7 @@
 use std::fs;
 use std::net::TcpListener;
 
+use peacrab::replies;
 use peacrab::tasks::schedule::CommandNeeds;
 use peacrab::tools::shell::{self, NetworkRule};
 use serde_json::{Value, json};
@@ -162,6 +163,28 @@ async fn another_command_or_other_needs_are_asked_about_again_and_another_time_i
     scene.later(150);
     let workspace = scene.rig.workspace().canonicalize().unwrap();
     assert_eq!(scene.rig.next_message("1").await, workspace.display().to_string());
+    scene.rig.finish().await;
+}
+
+#[tokio::test]
+async fn another_text_drops_the_calls_without_approval_and_says_so() {
+    let mut scene = scene().await;
+    let add = json!({"action": "add", "when": "every 1h", "text": "look", "allow": "example.org"});
+    scene.grant(1, add).await;
+    let last = |scene: &Scene| {
+        scene.rig.query("SELECT output FROM calls ORDER BY id DESC LIMIT 1").remove(0)
+    };
+    for (change, drops) in [
+        (json!({"action": "edit", "id": 1, "when": "every 2h"}), false),
+        (json!({"action": "edit", "id": 1, "text": "look at the moon"}), true),
+        (json!({"action": "edit", "id": 1, "text": "look at the sun"}), false),
+    ] {
+        scene.rig.model.on("change it", [schedules(change), says("I will.")]);
+        assert_eq!(scene.rig.ask("1", "change it").await, "I will.");
+        let told = last(&scene);
+        assert!(told.starts_with("Changed: job 1"), "{told}");
+        assert_eq!(told.contains(replies::JOB_UNASKED_DROPPED), drops, "{told}");
+    }
     scene.rig.finish().await;
 }
 

@@ -4,7 +4,7 @@
 use std::fs;
 
 use peacrab::provider::ProviderError;
-use peacrab::replies::job_works_as_in_a_group;
+use peacrab::replies::{self, job_works_as_in_a_group};
 use serde_json::json;
 
 use super::jobs::{Scene, TASK, completes};
@@ -128,7 +128,7 @@ async fn a_run_for_somebody_else_sees_nothing_of_its_person() {
         assert_eq!(scene.rig.query("SELECT chat_kind FROM jobs"), ["\"group\""]);
         // The other person speaks in private as before, and their conversation does not have the owner's words.
         let told = listed_to_the_other(&mut scene).await;
-        assert!(told.contains("read_file") && !told.contains("marmalade is"), "{told}");
+        assert!(!told.contains("read_file") && !told.contains("marmalade is"), "{told}");
         assert!(!told.contains(TASK), "{told}");
         assert_eq!(
             scene.rig.query("SELECT DISTINCT chat_kind FROM sessions WHERE chat = '2'"),
@@ -136,6 +136,32 @@ async fn a_run_for_somebody_else_sees_nothing_of_its_person() {
         );
         scene.rig.finish().await;
     }
+}
+
+#[tokio::test]
+async fn the_steps_of_a_run_are_shown_to_the_person_who_made_the_job_alone() {
+    let mut scene = household().await;
+    scene.add("1", json!({"when": "20m", "text": TASK})).await;
+    made_on_the_machine(&scene.rig, "2");
+    scene.rig.model.on(TASK, [reads("shared/page.txt"), completes("Hello.")]);
+    scene.later(21);
+    assert_eq!(scene.rig.next_message("2").await, "Hello.");
+    assert_eq!(scene.rig.next_message("1").await, job_works_as_in_a_group(1, "home:2"));
+    let id =
+        scene.rig.query("SELECT CAST(id AS TEXT) FROM calls WHERE tool = 'read_file'").remove(0);
+    scene.rig.say_as(USER, "2", "/actions");
+    let shown = scene.rig.next_message("2").await;
+    assert!(!shown.contains("read_file") && !shown.contains("page.txt"), "{shown}");
+    scene.rig.say_as(USER, "2", &format!("/why {id}"));
+    assert_eq!(scene.rig.next_message("2").await, replies::no_such_action(&id));
+    let told = listed_to_the_other(&mut scene).await;
+    assert!(!told.contains("read_file") && !told.contains("page.txt"), "{told}");
+    // It is the owner's own job.
+    let shown = scene.rig.ask("1", "/actions").await;
+    assert!(shown.contains("shared/page.txt"), "{shown}");
+    let told = scene.rig.ask("1", &format!("/why {id}")).await;
+    assert!(told.contains("shared/page.txt"), "{told}");
+    scene.rig.finish().await;
 }
 
 #[tokio::test]
@@ -162,7 +188,7 @@ async fn what_a_former_version_did_is_not_listed_to_its_reader() {
     assert_eq!(scene.rig.next_message("1").await, "Hello.");
     scene.rig.execute("UPDATE sessions SET people_chat = '2' WHERE kind = 'job'");
     let told = listed_to_the_other(&mut scene).await;
-    assert!(told.contains("read_file"), "{told}");
+    assert!(!told.contains("read_file"), "{told}");
     assert!(!told.contains("marmalade") && !told.contains("secret.md"), "{told}");
     scene.rig.finish().await;
 }
