@@ -89,7 +89,7 @@ impl<'de> Visitor<'de> for SeenFolderVisitor {
 }
 
 /// Reports roles without an effect: those below the lowest role that may run commands, and those of paths that another
-/// entry shows to a lower role.
+/// entry shows to a lower role. Refuses paths in which commands could put a link that leads elsewhere.
 pub(super) fn check_folders(
     source: &ConfigSource<'_>,
     lowest: Role,
@@ -105,11 +105,31 @@ pub(super) fn check_folders(
             ));
         }
     }
+    for entry in read.iter().chain(write) {
+        check_outer(source, entry, write);
+    }
     for entry in read {
         check_overlap(source, lowest, entry, &mut read.iter().chain(write));
     }
     for entry in write {
         check_overlap(source, lowest, entry, &mut write.iter());
+    }
+}
+
+/// Refuses an entry in a folder that commands can change: one could put a link in its place, which the next command would
+/// follow.
+fn check_outer(source: &ConfigSource<'_>, entry: &At<SeenFolder>, write: &[At<SeenFolder>]) {
+    let path = &entry.value.path;
+    let holds =
+        |outer: &&At<SeenFolder>| path != &outer.value.path && path.starts_with(&outer.value.path);
+    if let Some(outer) = write.iter().find(holds) {
+        let outer = outer.value.path.display();
+        source.refuse(
+            entry,
+            format!(
+                "is in {outer}, where commands could replace it by a link: remove one of the two"
+            ),
+        );
     }
 }
 
