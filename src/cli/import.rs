@@ -22,7 +22,7 @@ use crate::replies;
 use crate::types::commands::CommandId;
 use crate::workspace::{NewFolder, PathError, WorkspacePath};
 use formats::{ImportedJob, OtherSession, read_jobs, read_session};
-use other_folder::{OtherFolder, Unread};
+use other_folder::{OtherFolder, UnreadFile};
 
 /// The folder of the home for imports.
 const FOLDER: &str = "downloads/imports";
@@ -159,14 +159,14 @@ impl Import<'_> {
                 let meta = match entry.metadata() {
                     Ok(meta) => meta,
                     Err(error) => {
-                        self.leave_out(&path, Unread::Io(error));
+                        self.leave_out(&path, UnreadFile::from(error));
                         continue;
                     }
                 };
                 if is_hidden(&entry) || self.is_read_elsewhere(&path) {
                     // Neither named nor copied here.
                 } else if meta.is_symlink() {
-                    self.leave_out(&path, Unread::Link);
+                    self.leave_out(&path, UnreadFile::Link);
                 } else if meta.is_dir() && is_wanted_folder(&path) && depth < DEPTH_MAX {
                     folders.push((path, depth + 1));
                 } else if !meta.is_file() || !is_wanted_file(&path) {
@@ -206,15 +206,15 @@ impl Import<'_> {
     }
 
     /// The entries of a folder, sorted by name. `shown` is its name for people.
-    fn entries(&mut self, folder: &Result<OtherFolder, Unread>, shown: &Path) -> Vec<DirEntry> {
+    fn entries(&mut self, folder: &Result<OtherFolder, UnreadFile>, shown: &Path) -> Vec<DirEntry> {
         let shown = if shown.as_os_str().is_empty() { Path::new("the folder") } else { shown };
         match folder {
             Ok(folder) => {
                 let (entries, failed) = folder.entries();
-                failed.into_iter().for_each(|error| self.leave_out(shown, Unread::Io(error)));
+                failed.into_iter().for_each(|error| self.leave_out(shown, UnreadFile::from(error)));
                 entries
             }
-            Err(Unread::Missing) => Vec::new(),
+            Err(UnreadFile::Missing) => Vec::new(),
             Err(why) => {
                 self.leave_out(shown, why);
                 Vec::new()
@@ -273,7 +273,7 @@ impl Import<'_> {
         let name = format!("{stem}.meta.json");
         match folder.read_text(name.as_ref(), FILE_BYTES_MAX) {
             Ok(summary) => Some(summary),
-            Err(Unread::Missing) => None,
+            Err(UnreadFile::Missing) => None,
             Err(why) => {
                 self.leave_out(&Path::new("sessions").join(name), why);
                 None
@@ -298,7 +298,7 @@ impl Import<'_> {
         let path = Path::new("cron/jobs.json");
         let folder = match within.below(Path::new("cron")) {
             Ok(folder) => folder,
-            Err(Unread::Missing) => return,
+            Err(UnreadFile::Missing) => return,
             Err(why) => return self.leave_out(Path::new("cron"), why),
         };
         match folder.read_text("jobs.json".as_ref(), JOBS_BYTES_MAX) {
@@ -306,7 +306,7 @@ impl Import<'_> {
                 Some(jobs) => self.report.jobs.extend(jobs),
                 None => self.leave_out(path, "cannot be read"),
             },
-            Err(Unread::Missing) => {}
+            Err(UnreadFile::Missing) => {}
             Err(why) => self.leave_out(path, why),
         }
     }

@@ -15,7 +15,7 @@ pub(super) struct OtherFolder(Dir);
 
 /// The reason why something was not read.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Unread {
+pub(super) enum UnreadFile {
     #[error("there is none")]
     Missing,
     #[error("a link")]
@@ -24,8 +24,14 @@ pub(super) enum Unread {
     NoFile,
     #[error("too large")]
     TooLarge,
-    #[error("cannot be read: {0}")]
-    Io(#[from] io::Error),
+    #[error("cannot be read: {cause}")]
+    Io { cause: io::Error },
+}
+
+impl From<io::Error> for UnreadFile {
+    fn from(cause: io::Error) -> Self {
+        Self::Io { cause }
+    }
 }
 
 impl OtherFolder {
@@ -35,7 +41,7 @@ impl OtherFolder {
     }
 
     /// Opens a folder below this one. An empty path is this one.
-    pub(super) fn below(&self, path: &Path) -> Result<Self, Unread> {
+    pub(super) fn below(&self, path: &Path) -> Result<Self, UnreadFile> {
         let mut folder = self.0.try_clone()?;
         for name in path {
             let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -65,39 +71,39 @@ impl OtherFolder {
     }
 
     /// Reads a file of at most `bytes_max` bytes in this folder.
-    pub(super) fn read(&self, name: &OsStr, bytes_max: u64) -> Result<Vec<u8>, Unread> {
+    pub(super) fn read(&self, name: &OsStr, bytes_max: u64) -> Result<Vec<u8>, UnreadFile> {
         // Otherwise, to open a pipe would wait for a writer.
         let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let opened = openat(&self.0, name, flags, Mode::empty());
         let file = File::from(opened.map_err(|error| unread(&self.0, name, error))?);
         let meta = file.metadata()?;
         if !meta.is_file() {
-            return Err(Unread::NoFile);
+            return Err(UnreadFile::NoFile);
         }
         let mut bytes = Vec::new();
         if meta.len() <= bytes_max {
             file.take(bytes_max + 1).read_to_end(&mut bytes)?;
         }
         match meta.len() > bytes_max || bytes.len() as u64 > bytes_max {
-            true => Err(Unread::TooLarge),
+            true => Err(UnreadFile::TooLarge),
             false => Ok(bytes),
         }
     }
 
     /// As [`Self::read`], for a text.
-    pub(super) fn read_text(&self, name: &OsStr, bytes_max: u64) -> Result<String, Unread> {
+    pub(super) fn read_text(&self, name: &OsStr, bytes_max: u64) -> Result<String, UnreadFile> {
         let text = String::from_utf8(self.read(name, bytes_max)?);
-        text.map_err(|error| Unread::Io(io::Error::new(io::ErrorKind::InvalidData, error)))
+        text.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error).into())
     }
 }
 
-fn unread(folder: &Dir, name: &OsStr, error: Errno) -> Unread {
+fn unread(folder: &Dir, name: &OsStr, error: Errno) -> UnreadFile {
     let is_link = || folder.symlink_metadata(name).is_ok_and(|found| found.is_symlink());
     match error {
-        Errno::NOENT => Unread::Missing,
+        Errno::NOENT => UnreadFile::Missing,
         // A socket cannot be opened.
-        Errno::NXIO => Unread::NoFile,
-        Errno::LOOP | Errno::NOTDIR if is_link() => Unread::Link,
-        error => Unread::Io(error.into()),
+        Errno::NXIO => UnreadFile::NoFile,
+        Errno::LOOP | Errno::NOTDIR if is_link() => UnreadFile::Link,
+        error => io::Error::from(error).into(),
     }
 }
