@@ -61,8 +61,6 @@ pub(super) struct ResourceAccounting<'a> {
     free_min: u64,
     /// Bytes of memory between the command's use and its limit, at the last look.
     memory_left: u64,
-    /// Bytes of disk space between the command's use and its limit, at the last look.
-    disk_left: u64,
     /// Bytes that it can take in a millisecond.
     filled_each_ms: u64,
     /// CPU time of its processes at the last look, in clock ticks.
@@ -105,7 +103,6 @@ impl<'a> ResourceAccounting<'a> {
             disks,
             free_min,
             memory_left,
-            disk_left: spec.bounds.disk,
             filled_each_ms,
             cpu_ticks: 0,
             is_idle: false,
@@ -117,7 +114,7 @@ impl<'a> ResourceAccounting<'a> {
         let to_fill = |bytes: u64| Duration::from_millis(bytes / self.filled_each_ms);
         // Others write to the disks as well, so little space alone shortens no pause.
         let pause_max = match self.is_idle {
-            true => to_fill(self.disk_left).clamp(PAUSE_MAX, IDLE_PAUSE_MAX),
+            true => to_fill(self.disks.bytes_left).clamp(PAUSE_MAX, IDLE_PAUSE_MAX),
             false => PAUSE_MAX,
         };
         match self.counts_memory {
@@ -149,7 +146,6 @@ impl<'a> ResourceAccounting<'a> {
             return Some(ExceededLimit::Memory);
         }
         let is_full = self.scratch.bytes(bounds.tmp) > bounds.tmp || self.disks.are_full(&pids);
-        self.disk_left = self.disks.bytes_left();
         let cpu_ticks =
             pids.iter().filter_map(|pid| processes::stat(*pid)).map(|it| it.cpu_ticks).sum();
         self.is_idle = cpu_ticks == self.cpu_ticks;

@@ -25,6 +25,8 @@ pub(super) struct Disks {
     /// Bytes and files that one command may use up.
     bytes_max: u64,
     files_max: u64,
+    /// Bytes that can be taken on each disk until its limit, at the last look.
+    pub(super) bytes_left: u64,
     all: Vec<Disk>,
     /// Reports of the first process: bytes that the processes have written that it has reaped.
     reports: UnixStream,
@@ -53,7 +55,16 @@ impl Disks {
     ) -> io::Result<Self> {
         reports.set_nonblocking(true)?;
         let all = paths.filter_map(Disk::new).collect();
-        Ok(Self { bytes_max, files_max, all, reports, reaped_bytes: 0, failed_looks: 0 })
+        let bytes_left = bytes_max;
+        Ok(Self {
+            bytes_max,
+            files_max,
+            bytes_left,
+            all,
+            reports,
+            reaped_bytes: 0,
+            failed_looks: 0,
+        })
     }
 
     /// Returns true if a disk has too little space left, or has lost too much to these processes of the command.
@@ -61,9 +72,12 @@ impl Disks {
         self.read_reports();
         let Self { bytes_max, files_max, .. } = *self;
         let mut lost_counted = false;
+        self.bytes_left = bytes_max;
         for disk in &self.all {
             let Ok(now) = statvfs(&disk.path) else { continue };
-            let lost_too_much = disk.bytes.saturating_sub(free(&now)) > bytes_max;
+            let lost = disk.bytes.saturating_sub(free(&now));
+            self.bytes_left = self.bytes_left.min(bytes_max.saturating_sub(lost));
+            let lost_too_much = lost > bytes_max;
             lost_counted |= lost_too_much && disk.is_counted;
             if free(&now) < (disk.bytes / 2).min(LEFT_BYTES)
                 || now.f_favail < (disk.files / 2).min(LEFT_FILES)
@@ -74,15 +88,6 @@ impl Disks {
             }
         }
         lost_counted && self.is_by_command(pids)
-    }
-
-    /// Returns the bytes that can be taken on each disk before its use is looked at more closely.
-    pub(super) fn bytes_left(&self) -> u64 {
-        let left = self.all.iter().filter_map(|disk| {
-            let lost = disk.bytes.saturating_sub(free(&statvfs(&disk.path).ok()?));
-            Some(self.bytes_max.saturating_sub(lost))
-        });
-        left.min().unwrap_or(self.bytes_max)
     }
 
     /// Returns true if this command took the space, or if that stays unknown.
