@@ -305,6 +305,13 @@ impl Story {
         found
     }
 
+    /// Persons whose secret lies in the folder for all, where a clean turn or a yes has put it. A question about a change
+    /// of that file shows it.
+    fn published(&self) -> BTreeSet<usize> {
+        let text = fs::read_to_string(self.rig.path().join("shared/out.md")).unwrap_or_default();
+        (0..PERSONS.len()).filter(|who| text.contains(&secret(*who))).collect()
+    }
+
     /// All that tools which act outside have written down, and the folder for all.
     fn acts(&self) -> String {
         let mut found = BTreeMap::new();
@@ -484,7 +491,7 @@ impl Story {
         };
         let replies: Vec<_> = reads.into_iter().chain(tries).map(|all| calls(&all)).collect();
         let (before, acts, asked) = (self.workspaces(), self.acts(), self.rig.model.asked().len());
-        let downloads = self.downloads_of_others(step);
+        let (downloads, published) = (self.downloads_of_others(step), self.published());
         let is_clean = self.is_clean(step);
         let was_asked = self.say(step, &key, replies).await;
 
@@ -505,7 +512,7 @@ impl Story {
         check(!has_acted || may, "a tool acted")?;
         let needs_yes = matches!(step.tries, Tries::Both);
         check(!has_acted || !needs_yes || has_yes, "it had both unasked")?;
-        self.check_secrets(step, asked, has_yes, &check).await?;
+        self.check_secrets(step, asked, &published, has_yes, &check).await?;
         let unread = self.rig.unread(step.chat()).len();
         self.rig.next_messages(step.chat(), unread).await;
         Ok(())
@@ -534,11 +541,13 @@ impl Story {
         check(!must || now != *before, "an allowed change was not made")
     }
 
-    /// Confidentiality: nobody has heard or was shown a secret of others, but with a yes.
+    /// Confidentiality: nobody has heard or was shown a secret of others, but with a yes. What was published before is no
+    /// secret.
     async fn check_secrets(
         &mut self,
         step: &Step,
         asked: usize,
+        published: &BTreeSet<usize>,
         has_yes: bool,
         check: &impl Fn(bool, &str) -> Result<(), String>,
     ) -> Result<(), String> {
@@ -550,7 +559,10 @@ impl Story {
         let readers = readers.chain([(None, GROUP)]).filter(|(_, chat)| *chat != step.chat());
         for (other, chat) in readers {
             let unread = self.rig.unread(chat).len();
-            let heard = self.rig.next_messages(chat, unread).await.join("\n");
+            let mut heard = self.rig.next_messages(chat, unread).await.join("\n");
+            for who in published {
+                heard = heard.replace(&secret(*who), "published");
+            }
             let is_asked = step.decider().1 == chat;
             check(is_asked || !heard.contains(QUESTION), "somebody else was asked")?;
             if let Some(other) = other {
@@ -624,4 +636,16 @@ fn no_byte_of_a_workspace_changes_without_a_clean_turn_of_its_person_or_a_yes() 
 #[test]
 fn no_secret_of_a_workspace_is_shown_or_sent_without_its_persons_clean_turn_or_yes() {
     check_all(TELLS);
+}
+
+/// Found once by the property.
+#[tokio::test]
+async fn a_question_about_a_shared_file_shows_what_others_have_published_in_it() {
+    let step = |who, place, reads| {
+        let (begins, tries) = (Begins::GoesOn, Tries::Share);
+        Step { who, place, begins, reads, tries, says_yes: false }
+    };
+    let publishes = step(0, Place::Job, Reads::Nothing);
+    let asks = step(2, Place::Group, Reads::Page);
+    Box::pin(tell_all(&[publishes, asks])).await.unwrap();
 }
