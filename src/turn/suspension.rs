@@ -114,11 +114,9 @@ pub(crate) async fn ask_permission(
         }),
         files: asked.proposed.files.clone(),
     });
-    let person = match who {
-        Some(_) => replies::YOU_YOURSELF.to_owned(),
-        None => calling.person.to_string(),
-    };
-    let prompt = |asked| ApprovalPrompt { tells: tells.clone(), ..prompt_of(asked, &person) };
+    let person = who.is_none().then(|| calling.person.to_string());
+    let prompt =
+        |asked| ApprovalPrompt { tells: tells.clone(), ..prompt_of(asked, person.as_deref()) };
     let prompts: Vec<_> = calls.iter().map(prompt).collect();
     // `/clean` elsewhere would clean another conversation.
     let is_untrusted = calls.iter().any(|it| matches!(it.why, PermissionReason::Untrusted(..)));
@@ -138,11 +136,11 @@ pub(crate) async fn ask_permission(
     suspend(turns, calling, new_asks, notify, bodies).await
 }
 
-fn prompt_of(asked: &CallToAllow<'_>, person: &str) -> ApprovalPrompt {
+fn prompt_of(asked: &CallToAllow<'_>, person: Option<&str>) -> ApprovalPrompt {
     let Call { tool, arguments, .. } = asked.call;
     ApprovalPrompt {
         id: 0,
-        person: person.to_owned(),
+        person: person.map(str::to_owned),
         is_tainted: asked.is_tainted,
         tool: tool.clone(),
         arguments: arguments.clone(),

@@ -588,7 +588,7 @@ async fn reminders_arrive_however_long_nobody_speaks_after_a_compaction() {
             // The session that is kept in memory knows nothing of what was sent since.
             rig.stop_and_start_again().await;
             let words = rig.ask("1", "/compact").await;
-            assert!(words.starts_with("I compacted 3 turns"), "{words}");
+            assert!(words.starts_with("I compacted 3 exchanges"), "{words}");
         }
     }
     rig.finish().await;
