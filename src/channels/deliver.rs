@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 pub use self::clock_reading::ClockReading;
 use super::supervise::AFTER_MAX;
 use super::{Channel, ChannelError, SendLookup, Sent};
-use crate::bus::outbox::{self, Chunk, Delivery, DeliveryLoss, Lane, NextOfChat};
+use crate::bus::outbox::{self, Chunk, Delivery, DeliveryLoss, Lane, LaneHead};
 use crate::bus::{Bus, Link};
 use crate::channels::chunking::{self, ContentError};
 use crate::replies;
@@ -134,7 +134,7 @@ impl DeliveryQueue {
         // No wait is longer than that, unless the clock was set back since.
         let is_due = |next: DateTime<Utc>| next <= now || next > now + 2 * AFTER_MAX;
         let (due, later): (Vec<_>, Vec<_>) = heads.into_iter().partition(|head| is_due(head.next));
-        for NextOfChat { id, lane, .. } in due {
+        for LaneHead { id, lane, .. } in due {
             // A delivery that lets others pass may be due together with the one behind it.
             if busy.contains(&lane) {
                 continue;

@@ -86,7 +86,7 @@ pub(crate) async fn run(
     let CallContext { turn, call, .. } = *calling;
     if let CallOutcome::Running { intent, result } = &call.outcome {
         match find_fate(&turns.services, intent).await {
-            CallFate::Yes => {
+            CallFate::Happened => {
                 let outcome = CallOutcome::Done(result.clone());
                 let mut effects = match interrupted_changes(turns, intent).await {
                     Some((path, lines)) => vec![report_instruction_change(calling, &path, &lines)],
@@ -103,7 +103,7 @@ pub(crate) async fn run(
             CallFate::Unknown => {
                 return settle(&turns.services, turn, call, CallOutcome::Interrupted).await;
             }
-            CallFate::No => {}
+            CallFate::NotHappened => {}
         }
     }
     let tool = match tool {

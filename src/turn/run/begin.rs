@@ -207,7 +207,7 @@ impl<'a> ActiveTurn<'a> {
         });
         // Changed instructions are reported to the owner before a model follows them.
         turns.instruction_watcher.report_changes().await?;
-        turns.tools.arrived().await;
+        turns.tools.wait_for_mcp_servers().await;
         let base = instructions::base(turns, &session, asker.speaker(), limits.caller).await;
         let PromptBase { system, facts, tools, tools_tokens, context_window } = base;
         let payer = payer(&turns.services, &session, &asker, &limits).await?;

@@ -312,7 +312,7 @@ impl ActiveTurn<'_> {
         &mut self,
         calls: Vec<(usize, Call)>,
     ) -> Result<Vec<OpenCall>, TurnError> {
-        self.turns.tools.arrived().await;
+        self.turns.tools.wait_for_mcp_servers().await;
         let cx = self.tool_context().await?;
         let bus = &self.turns.services.bus;
         let reader = taint::find_reader(bus, &self.session, self.asker.role).await?;
