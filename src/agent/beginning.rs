@@ -159,10 +159,10 @@ async fn run_turn(
 ) -> Result<Option<Session>, TurnError> {
     let drafted = draft.subscribe();
     let last_draft = drafted.clone();
-    let quiet = Arc::new(Mutex::new(()));
+    let draft_lock = Arc::new(Mutex::new(()));
     let (signs, shown_signs) = mpsc::channel(SIGNS_MAX);
     let display = progress::TurnProgress { draft: drafted, signs: shown_signs };
-    let handles = TurnHandles { steer, draft, signs, quiet: Arc::clone(&quiet) };
+    let handles = TurnHandles { steer, draft, signs, draft_lock: Arc::clone(&draft_lock) };
     let turn = async {
         let ended = Box::pin(turn::run(&turns, session, begin, handles)).await;
         if let Err(TurnError::Commit(CommitError::Store(_))) = &ended {
@@ -174,7 +174,7 @@ async fn run_turn(
     let ended = tokio::select! {
         biased;
         () = stop.cancelled() => Ok(None),
-        ended = Box::pin(progress::show(&turns, origin.chat(), display, &quiet, turn)) => ended,
+        ended = Box::pin(progress::show(&turns, origin.chat(), display, &draft_lock, turn)) => ended,
     };
     let turn = last_draft.borrow().turn;
     if let (true, Some(turn), Some(at)) = (stop.is_cancelled(), turn, origin.chat()) {

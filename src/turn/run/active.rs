@@ -33,7 +33,7 @@ pub(crate) struct TurnHandles {
     pub(crate) signs: mpsc::Sender<Hint>,
     /// Held while a draft is being sent, and while the turn ends: a draft that is being sent when
     /// the answer is committed would stay beside it. A mutex because both wait for each other.
-    pub(crate) quiet: Arc<Mutex<()>>,
+    pub(crate) draft_lock: Arc<Mutex<()>>,
 }
 
 /// A running turn.
@@ -110,7 +110,7 @@ impl ActiveTurn<'_> {
 
     /// Deletes the draft, because a message was sent below it. The next draft begins below that message.
     pub(super) async fn begin_draft_anew(&self) -> Result<(), TurnError> {
-        let _quiet = self.quiet().await;
+        let _draft_lock = self.lock_draft().await;
         let draft = commits::forget_draft(&self.turns.services.bus.store, self.turn).await?;
         self.handles.draft.send_modify(|draft| {
             draft.made = None;

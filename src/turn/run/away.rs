@@ -99,11 +99,11 @@ impl ActiveTurn<'_> {
             _ => replies::MODEL_UNREACHABLE.to_owned(),
         };
         let line = people.map(|(to, reply_to)| WaitNotice { to, reply_to, words: notice });
-        let quiet = self.quiet_at_end().await;
+        let draft_lock = self.lock_draft_at_end().await;
         let suspension = Suspension { wait, line };
         let store = &self.turns.services.bus.store;
         let draft = commits::suspend_for_model(store, turn, suspension).await?;
-        drop(quiet);
+        drop(draft_lock);
         self.erase(draft);
         self.suspend(begun).await
     }
