@@ -76,7 +76,7 @@ impl ActiveTurn<'_> {
                 Ok(completion) if completion.calls.is_empty() => match self.reminds(&completion) {
                     Some(reminder) => {
                         self.emit(|| EventKind::NoToolCall { reminder });
-                        self.plan(step, completion).await?;
+                        self.commit_planned_step(step, completion).await?;
                     }
                     None => {
                         let completion = self.without_call(completion);
@@ -84,7 +84,7 @@ impl ActiveTurn<'_> {
                     }
                 },
                 Ok(completion) => {
-                    self.plan(step, completion).await?;
+                    self.commit_planned_step(step, completion).await?;
                     if self.settle_calls().await? == SettledCalls::Suspended {
                         return self.suspend(begun).await;
                     }
@@ -216,7 +216,11 @@ impl ActiveTurn<'_> {
     }
 
     /// Commits the step of a completion with its planned calls.
-    async fn plan(&mut self, step: usize, completion: Completion) -> Result<(), TurnError> {
+    async fn commit_planned_step(
+        &mut self,
+        step: usize,
+        completion: Completion,
+    ) -> Result<(), TurnError> {
         let model_step = self.model_step(step, completion);
         let mut stored_step = model_step.step();
         stored_step.calls =

@@ -137,7 +137,7 @@ impl ActiveTurn<'_> {
             return Ok(());
         }
         let call = ToolCall { id: APPROVED_ID.to_owned(), name: tool, arguments };
-        self.plan(0, Completion { calls: vec![call], ..Completion::default() }).await
+        self.commit_planned_step(0, Completion { calls: vec![call], ..Completion::default() }).await
     }
 
     /// Returns the approval of a call that was approved later.
