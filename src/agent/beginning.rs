@@ -39,7 +39,7 @@ impl Agent {
         origin: &Origin,
         claim: Claim<Person>,
     ) -> Result<(), StoreError> {
-        if let Some(turn) = self.backlog.cut_off(origin).cloned() {
+        if let Some(turn) = self.work_queue.cut_off(origin).cloned() {
             let sender = turn.sender.clone();
             let joining = self.read_joining(&turn).await?;
             self.start(origin.clone(), sender, claim, TurnStart::Resume(Box::new(turn), joining));
@@ -47,19 +47,19 @@ impl Agent {
             return self.hand_over(origin).await;
         }
         if let Some(pause) = self.failing.remaining_pause_at(origin) {
-            self.backlog.hold_up(origin);
-            self.backlog.look_again(origin, pause);
+            self.work_queue.hold_up(origin);
+            self.work_queue.look_again(origin, pause);
             return Ok(());
         }
-        let Some(newest) = self.backlog.newest(origin) else { return Ok(()) };
+        let Some(newest) = self.work_queue.newest(origin) else { return Ok(()) };
         let (rows, pause) = self.read_next(origin, newest).await?;
         let Some(first) = rows.first() else {
-            self.backlog.hold_up(origin);
+            self.work_queue.hold_up(origin);
             match pause {
-                Some(pause) => self.backlog.look_again(origin, pause),
+                Some(pause) => self.work_queue.look_again(origin, pause),
                 // A turn can begin with the messages behind the unreadable ones.
                 None if self.close_unreadable_at(origin).await? => {
-                    self.backlog.look_again(origin, Duration::ZERO);
+                    self.work_queue.look_again(origin, Duration::ZERO);
                 }
                 None => {}
             }
@@ -130,7 +130,7 @@ impl Agent {
 
     /// Registers a task that works for an origin.
     pub(super) fn occupy(&mut self, task: Id, origin: Origin, running: Running) {
-        self.backlog.began(&origin);
+        self.work_queue.began(&origin);
         self.tasks.insert(task, origin.clone());
         self.running.insert(origin, running);
     }

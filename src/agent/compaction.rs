@@ -223,7 +223,7 @@ impl Agent {
     pub(super) fn must_wait(&self, control: &WaitingMessage) -> bool {
         let at = &control.origin;
         let is_busy = self.running.contains_key(at) || self.compacting.contains_key(at);
-        (is_busy || self.backlog.cut_off(at).is_some())
+        (is_busy || self.work_queue.cut_off(at).is_some())
             && matches!(command::parse(&control.inbound.body.text), Command::Compact(_))
     }
 
