@@ -66,7 +66,7 @@ pub(crate) fn check_call(
 /// A call that can be run.
 pub(super) struct OpenCall {
     /// Its index in the step.
-    pub(super) at: usize,
+    pub(super) index: usize,
     pub(super) call: Call,
     /// Its tool. The error occurs only if it began before a crash, and its tool is gone.
     pub(super) tool: ToolLookup,
@@ -93,7 +93,7 @@ struct ComparedApprovals {
 /// A call that cannot begin.
 pub(super) struct RefusedCall {
     /// Its index in the step.
-    pub(super) at: usize,
+    pub(super) index: usize,
     pub(super) call: Call,
     pub(super) refused: Refused,
 }
@@ -319,7 +319,7 @@ impl ActiveTurn<'_> {
         let taint = reader.taint(&self.session);
         let approvals = self.find_approvals().await?;
         let (mut open, mut refusals) = (Vec::new(), Vec::new());
-        for (at, call) in calls {
+        for (index, call) in calls {
             let given = approvals.get(&call.id).cloned().into_iter();
             let given: Vec<_> = given.chain(self.approved_later(&call)).collect();
             let checked = match self.limits.caller.has(&call.tool) || self.is_approved(&call) {
@@ -359,7 +359,7 @@ impl ActiveTurn<'_> {
                     // A person who is asked sees the words anyway.
                     let own_words = own_words.filter(|_| asks.is_none());
                     open.push(OpenCall {
-                        at,
+                        index,
                         call,
                         tool: Ok(tool),
                         reads,
@@ -374,7 +374,7 @@ impl ActiveTurn<'_> {
                     let tool = self.turns.tools.authorise(&call.tool, cx.user());
                     let tool = tool.map(|(tool, _)| tool);
                     open.push(OpenCall {
-                        at,
+                        index,
                         call,
                         tool,
                         reads: false,
@@ -384,7 +384,7 @@ impl ActiveTurn<'_> {
                         own_words: None,
                     });
                 }
-                Err(refused) => refusals.push(RefusedCall { at, call, refused }),
+                Err(refused) => refusals.push(RefusedCall { index, call, refused }),
             }
         }
         self.refuse(refusals, taint.is_some()).await?;

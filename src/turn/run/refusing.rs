@@ -51,7 +51,7 @@ impl ActiveTurn<'_> {
             Some(_) => Some(self.tool_context().await?),
             None => None,
         };
-        for RefusedCall { at, call, refused } in refusals {
+        for RefusedCall { index, call, refused } in refusals {
             self.emit_start(&call);
             let told = told.as_ref().filter(|_| refused.is_unattended);
             let reason = refused.words;
@@ -69,7 +69,7 @@ impl ActiveTurn<'_> {
                 }
             };
             self.emit_end(&call, &result, Instant::now());
-            self.settled(at, result);
+            self.settled(index, result);
         }
         Ok(())
     }

@@ -148,14 +148,14 @@ impl ActiveTurn<'_> {
             let calling = CallContext { own_words, approval, ..this.calling(&open.call) };
             let result = calls::run(this.turns, &calling, cx, open.tool.clone()).await?;
             this.emit_end(&open.call, &result, begun);
-            Ok::<_, TurnError>((open.at, result))
+            Ok::<_, TurnError>((open.index, result))
         });
         for result in Box::pin(join_all(runs)).await {
-            let (at, result) = result?;
-            self.settled(at, result);
+            let (index, result) = result?;
+            self.settled(index, result);
         }
         let step = self.current().steps.last().expect("the step whose calls these are");
-        let calls: Vec<_> = batch.iter().map(|open| step.calls[open.at].clone()).collect();
+        let calls: Vec<_> = batch.iter().map(|open| step.calls[open.index].clone()).collect();
         let here = &self.limits.people_at;
         if calls.iter().any(|call| message::sent_here(call, here).is_some()) {
             self.begin_draft_anew().await?;
@@ -163,9 +163,9 @@ impl ActiveTurn<'_> {
         Ok(calls.iter().any(|call| call.outcome == CallOutcome::Waiting))
     }
 
-    pub(super) fn settled(&mut self, at: usize, result: CallResult) {
+    pub(super) fn settled(&mut self, index: usize, result: CallResult) {
         let step = self.current().steps.last_mut().expect("the step whose calls these are");
-        let call = &mut step.calls[at];
+        let call = &mut step.calls[index];
         (call.outcome, call.sources) = (result.outcome, result.sources);
     }
 
