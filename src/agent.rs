@@ -6,7 +6,7 @@ mod approvals;
 mod scope;
 mod side_question;
 mod asks;
-mod beginning;
+mod start_turn;
 mod claim;
 mod model_waits;
 mod suspended;

@@ -12,9 +12,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::claim::Claim;
 use crate::agent::Agent;
-use crate::agent::beginning::STEER_MAX;
 use crate::agent::command::{self, Command};
 use crate::agent::running::{CompactionRequest, CompactionResult, Running};
+use crate::agent::start_turn::STEER_MAX;
 use crate::bus::journal::{RowId, WaitingMessage};
 use crate::conversation::ledger::{CallCause, Payer};
 use crate::conversation::{shares, tokens};

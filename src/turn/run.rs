@@ -1,4 +1,4 @@
-//! The steps of a turn, from one person's messages, which `begin.rs` reads, to an answer, which `ending.rs` commits.
+//! The steps of a turn, from one person's messages, which `prepare.rs` reads, to an answer, which `ending.rs` commits.
 //! Every step is committed before its consequences, so that a turn can be interrupted anywhere and resumed.
 
 mod active;
@@ -6,7 +6,7 @@ mod admitted;
 pub mod attachments;
 mod asking;
 mod away;
-mod begin;
+mod prepare;
 mod first_step;
 mod bounds;
 mod short_prompt;
@@ -24,8 +24,8 @@ pub mod unseen_tools;
 
 use active::ActiveTurn;
 pub(crate) use active::TurnHandles;
-pub(crate) use begin::{TurnStart, run};
 pub(crate) use permitting::{CheckedCall, check_call};
+pub(crate) use prepare::{TurnStart, run};
 use settling::SettledCalls;
 pub(crate) use settling::tool_context;
 

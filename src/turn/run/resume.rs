@@ -12,7 +12,7 @@ use crate::turn::end::TurnEnd;
 use crate::turn::error::TurnError;
 use crate::turn::personas::{ChosenPersona, KnownSubject};
 use crate::turn::run::active::{ActiveTurn, Requester, TurnHandles};
-use crate::turn::run::begin::subject_of;
+use crate::turn::run::prepare::subject_of;
 use crate::turn::services::TurnServices;
 use crate::types::event::EventKind;
 use crate::types::message::Sender;

@@ -1,5 +1,5 @@
-//! Begins a turn: reads its messages, and moves a session into its task, which shows the turn's progress until the turn
-//! ends.
+//! Starts turns from the loop: reads the messages of one, and moves a session into its task, which shows the turn's
+//! progress until the turn ends. Not here: what the task does (`turn`).
 
 use std::sync::Arc;
 use std::time::Duration;

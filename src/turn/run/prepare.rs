@@ -1,4 +1,4 @@
-//! Begins a turn with waiting messages, and runs it to its end: reads the state in one state of the store, so that it
+//! Prepares a turn in its task, and runs it to its end: reads the state in one state of the store, so that it
 //! is consistent, commits the first step, and assembles the active turn. Not the steps between (`run.rs`).
 
 use anyhow::anyhow;
