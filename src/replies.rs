@@ -1,5 +1,6 @@
-//! Every sentence that the bot says by itself, in one place, so that a person can proof-read it. Not here: the
-//! decision which of them is said, and texts for models (`turn`).
+//! The sentences that the bot says by itself, in one place, so that a person can proof-read them. Not here: the
+//! decision which of them is said, texts for models (`turn`), the help of commands (`types::commands`), the reasons of
+//! decisions (`trust::permission`), and errors and states of links (`channels`).
 
 mod actions;
 mod asks;
