@@ -211,7 +211,8 @@ fn claim(
     inputs: &PassInputs,
 ) -> rusqlite::Result<bool> {
     let stored_kind = job.definition.chat_kind;
-    let job = &reader::restrict(store, &inputs.people, job)?;
+    let restricted = reader::restrict(store, &inputs.people, job)?;
+    let job = &*restricted;
     let (definition, about) = (&job.definition, job.definition.payload.text());
     let role = inputs.people.role_of(store, &definition.known_on, &definition.sender.id)?;
     let Some(role) = role.filter(|role| *role >= Role::User) else {
@@ -242,18 +243,17 @@ fn claim(
         outbox::put(store, &owner, None, &notice)?;
     }
     // This stores the job as it may run now.
-    begin(store, job, due, now, inputs.zone)
+    begin(store, restricted.into_owned(), due, now, inputs.zone)
 }
 
 fn begin(
     store: &Connection,
-    job: &Job,
+    mut job: Job,
     due: &Due,
     now: DateTime<Utc>,
     zone: Tz,
 ) -> rusqlite::Result<bool> {
     let late = due.what == DueAction::RunLate;
-    let mut job = job.clone();
     (job.next, job.last) = (due.next, Some(due.at));
     job::update(store, &job)?;
     let Some(id) = run::claim(store, &job, due.at, late, now)? else {
