@@ -139,6 +139,18 @@ impl JobRequester {
         Author { channel: self.known_on.clone(), id: self.sender.id.clone() }
     }
 
+    /// Returns the definition of a job for this person.
+    pub(super) fn define(
+        self,
+        timing: Timing,
+        payload: Payload,
+        needs: CommandNeeds,
+        missed: Missed,
+    ) -> JobDefinition {
+        let Self { to, known_on, chat_kind, sender, tainted } = self;
+        JobDefinition { to, known_on, chat_kind, sender, timing, payload, needs, missed, tainted }
+    }
+
     /// Returns the jobs that somebody with this role may see and change here: an owner in private all, others their own,
     /// and in a group those whose results go there.
     pub fn scope(
@@ -188,19 +200,7 @@ impl JobRequest {
                     return Err(replies::NEEDS_WITHOUT_COMMAND.to_owned());
                 }
                 let missed = missed.unwrap_or_default();
-                let JobRequester { to, known_on, chat_kind, sender, tainted } = asker;
-                let definition = JobDefinition {
-                    to,
-                    known_on,
-                    chat_kind,
-                    sender,
-                    timing,
-                    payload,
-                    needs,
-                    missed,
-                    tainted,
-                };
-                JobOperation::Add(Box::new(definition))
+                JobOperation::Add(Box::new(asker.define(timing, payload, needs, missed)))
             }
             JobVerb::List => JobOperation::List,
             JobVerb::Show => JobOperation::Show(id()?),
