@@ -311,9 +311,9 @@ impl ActiveTurn<'_> {
     pub(super) async fn check(
         &mut self,
         calls: Vec<(usize, Call)>,
+        cx: &ToolContext,
     ) -> Result<Vec<OpenCall>, TurnError> {
         self.turns.tools.arrived().await;
-        let cx = self.tool_context().await?;
         let bus = &self.turns.services.bus;
         let reader = taint::find_reader(bus, &self.session, self.asker.role).await?;
         let taint = reader.taint(&self.session);
@@ -323,23 +323,23 @@ impl ActiveTurn<'_> {
             let given = approvals.get(&call.id).cloned().into_iter();
             let given: Vec<_> = given.chain(self.approved_later(&call)).collect();
             let checked = match self.limits.caller.has(&call.tool) || self.is_approved(&call) {
-                true => check_call(self.turns, &call, &cx),
+                true => check_call(self.turns, &call, cx),
                 false => Err(format!("There is no tool `{}`.", call.tool)),
             };
             let mut own_words = None;
             let checked = match checked {
                 Ok(mut checked) => {
                     let ComparedApprovals { covering, has_lost_files } =
-                        self.compare_approvals(&call, &given, &cx).await;
+                        self.compare_approvals(&call, &given, cx).await;
                     checked.approval = covering;
                     own_words = self.own_words(&checked, taint.as_ref(), cx.now);
                     let taint = taint.as_ref().filter(|_| own_words.is_none());
                     let (decision, decider) =
-                        self.permit(&call, &checked, &cx, &reader, taint).await?;
+                        self.permit(&call, &checked, cx, &reader, taint).await?;
                     let refusal = match has_lost_files {
                         // There is nothing that people could be shown.
                         true => Some(prompt::CHANGED_SINCE_APPROVAL.to_owned()),
-                        false => self.find_detour(&call, &checked, &decision, &cx).await,
+                        false => self.find_detour(&call, &checked, &decision, cx).await,
                     };
                     match (decision, refusal) {
                         (Decision::Allow, _) => Ok((checked, None)),

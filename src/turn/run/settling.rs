@@ -52,7 +52,10 @@ impl ActiveTurn<'_> {
         if unsettled.is_empty() {
             return Ok(SettledCalls::All);
         }
-        let open = self.check(unsettled).await?;
+        let open = {
+            let cx = self.tool_context().await?;
+            self.check(unsettled, &cx).await?
+        };
         let mut batches = batches(open).into_iter();
         while let Some(batch) = batches.next() {
             self.take_steering().await?;
