@@ -2,7 +2,6 @@
 //! Every step is committed before its consequences, so that a turn can be interrupted anywhere and resumed.
 
 mod active;
-mod admitted;
 pub mod attachments;
 mod asking;
 mod away;
@@ -13,7 +12,7 @@ mod short_prompt;
 mod charging;
 mod ending;
 mod fetching;
-pub mod late;
+pub mod declined;
 mod limits;
 mod permitting;
 mod refusing;

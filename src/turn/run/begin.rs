@@ -27,10 +27,9 @@ use crate::turn::invoked::invoked;
 use crate::turn::personas::{ChosenPersona, KnownSubject, PersonaSubject};
 use crate::turn::prompt::InvokedSkills;
 use crate::turn::run::active::{ActiveTurn, Requester, TurnHandles};
-use crate::turn::run::admitted;
+use crate::turn::run::declined::close_declined;
 use crate::turn::run::ending::commit_end;
 use crate::turn::run::first_step::{FirstStep, FirstStepContent, first_step};
-use crate::turn::run::late;
 use crate::turn::run::limits::TurnLimits;
 use crate::turn::services::TurnServices;
 use crate::turn::spending::Granted;
@@ -110,13 +109,7 @@ impl<'a> ActiveTurn<'a> {
         let first = &rows.first().expect("a turn begins with a message").inbound;
         let (origin, chat_kind) = (rows[0].origin.clone(), first.chat_kind);
         let sender = rows[0].sender().clone();
-        if late::are_late(&turns.services.bus, &rows).await? {
-            let reply = replies::TOO_LATE.to_owned();
-            commits::close_messages(&turns.services.bus.store, rows, InboundOutcome::Late, reply)
-                .await?;
-            return Ok(None);
-        }
-        if admitted::close_without_access(&turns.services.bus, &rows).await? {
+        if close_declined(&turns.services.bus, &rows).await? {
             return Ok(None);
         }
         let is_task = origin.task().is_some();
