@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::people::persons::PersonAccount;
-use crate::people::{People, Role};
+use crate::people::{self, People, Role};
 use crate::replies;
 use crate::tasks::schedule::job::{JobDefinition, JobId, JobScope, Missed};
 use crate::tasks::schedule::needs::CommandNeeds;
@@ -134,6 +134,17 @@ pub struct JobRequester {
 }
 
 impl JobRequester {
+    /// Returns a requester for a request that creates no job, because it only reads or is only checked.
+    pub fn placeholder() -> Self {
+        Self {
+            to: Address { channel: "".into(), chat: "".into(), thread: None },
+            known_on: "".into(),
+            chat_kind: ChatKind::Private,
+            sender: Sender::person(people::LOCAL, people::LOCAL),
+            tainted: false,
+        }
+    }
+
     /// Returns the person as the author of an answer to them.
     pub fn author(&self) -> Author {
         Author { channel: self.known_on.clone(), id: self.sender.id.clone() }
