@@ -10,7 +10,7 @@ mod skill;
 
 use std::fs;
 use std::io::{self, Read as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use super::snapshot::cut_middle;
@@ -130,12 +130,7 @@ fn folders(folder: &Path) -> Vec<PathBuf> {
 fn stamp(workspace: &Workspace, place: &SkillPlace) -> Option<Stamp> {
     match place {
         SkillPlace::Workspace(path) => super::snapshot::stamp(workspace, path.as_str()),
-        SkillPlace::Home(path) => {
-            let found = fs::metadata(path).ok()?;
-            let modified = (found.mtime(), found.mtime_nsec());
-            let changed = (found.ctime(), found.ctime_nsec());
-            Some(Stamp { modified, changed, size: found.len(), inode: found.ino() })
-        }
+        SkillPlace::Home(path) => fs::metadata(path).ok().as_ref().map(Stamp::from),
         SkillPlace::Shipped(_) => None,
     }
 }

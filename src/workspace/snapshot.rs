@@ -1,8 +1,6 @@
 //! The instructions: what the operator wrote about how the bot is to be. Read again only when
 //! a file changed. Says what the files hold; the prompt decides where they stand.
 
-use cap_std::fs::MetadataExt;
-
 use super::instruction_files::{BOOTSTRAP, InstructionCache};
 pub use super::instruction_files::{InstructionFile, InstructionFiles};
 use super::stamp::Stamp;
@@ -95,13 +93,7 @@ fn is_new(workspace: &Workspace) -> bool {
 }
 
 pub(super) fn stamp(workspace: &Workspace, name: &str) -> Option<Stamp> {
-    let found = workspace.0.dir.metadata(name).ok()?;
-    Some(Stamp {
-        modified: (found.mtime(), found.mtime_nsec()),
-        changed: (found.ctime(), found.ctime_nsec()),
-        size: found.len(),
-        inode: found.ino(),
-    })
+    workspace.0.dir.metadata(name).ok().as_ref().map(Stamp::from)
 }
 
 fn path(name: &str) -> WorkspacePath {
