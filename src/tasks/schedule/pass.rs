@@ -284,8 +284,8 @@ fn disown(store: &Connection, job: &Job, why: &str, words: &str) -> rusqlite::Re
 /// Returns the jobs whose stored due time differs from a new computation, with the new one.
 fn jobs_to_update(store: &Connection, now: DateTime<Utc>) -> rusqlite::Result<Vec<Job>> {
     let jobs = job::active(store)?.0.into_iter();
-    let reckoned = jobs.map(|job| (due::recomputed_due(&job, now), job));
-    let changed = reckoned.filter(|(next, job)| *next != job.next);
+    let recomputed = jobs.map(|job| (due::recomputed_due(&job, now), job));
+    let changed = recomputed.filter(|(next, job)| *next != job.next);
     Ok(changed.map(|(next, job)| Job { next, ..job }).collect())
 }
 

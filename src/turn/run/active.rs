@@ -30,7 +30,7 @@ pub(crate) struct TurnHandles {
     pub(crate) steer: mpsc::Receiver<Vec<WaitingMessage>>,
     pub(crate) draft: watch::Sender<Draft>,
     /// Reactions to be shown at messages. Those that do not fit are dropped.
-    pub(crate) signs: mpsc::Sender<Hint>,
+    pub(crate) reactions: mpsc::Sender<Hint>,
     /// Held while a draft is being sent, and while the turn ends: a draft that is being sent when
     /// the answer is committed would stay beside it. A mutex because both wait for each other.
     pub(crate) quiet: Arc<Mutex<()>>,
@@ -42,7 +42,7 @@ pub(super) struct ActiveTurn<'a> {
     pub(super) session: Session,
     pub(super) turn: TurnId,
     pub(super) limits: TurnLimits,
-    pub(super) asker: Requester,
+    pub(super) requester: Requester,
     /// The provider of the running step.
     pub(super) provider: Arc<dyn Provider>,
     /// Marks the provider as in use, so that background work yields.
@@ -133,7 +133,7 @@ impl ActiveTurn<'_> {
             turn: Some(self.turn),
             origin: Some(self.session.origin.clone()),
             is_others_private: self.session.chat_kind == ChatKind::Private
-                && self.asker.role != Role::Owner,
+                && self.requester.role != Role::Owner,
             what: what(),
         });
     }

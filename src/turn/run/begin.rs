@@ -170,9 +170,9 @@ impl<'a> ActiveTurn<'a> {
             steps: vec![step],
             ending: None,
         });
-        let asker = Requester { sender, role, reply_to };
+        let requester = Requester { sender, role, reply_to };
         let last = rows.last().and_then(|row| row.inbound.id.clone());
-        let Some(active) = Self::assemble(turns, session, turn, asker, handles).await? else {
+        let Some(active) = Self::assemble(turns, session, turn, requester, handles).await? else {
             return Ok(None);
         };
         active.acknowledge(last);
@@ -185,7 +185,7 @@ impl<'a> ActiveTurn<'a> {
         turns: &'a TurnServices,
         session: Session,
         turn: TurnId,
-        asker: Requester,
+        requester: Requester,
         handles: TurnHandles,
     ) -> Result<Option<Self>, TurnError> {
         let Some(limits) = TurnLimits::of(turns, &session, turn).await? else {
@@ -196,14 +196,14 @@ impl<'a> ActiveTurn<'a> {
             return Ok(None);
         };
         handles.draft.send_modify(|draft| {
-            (draft.turn, draft.reply_to) = (Some(turn), asker.reply_to.clone());
+            (draft.turn, draft.reply_to) = (Some(turn), requester.reply_to.clone());
         });
         // Changed instructions are reported to the owner before a model follows them.
         turns.instruction_watcher.report_changes().await?;
         turns.tools.arrived().await;
-        let base = instructions::base(turns, &session, asker.speaker(), limits.caller).await;
+        let base = instructions::base(turns, &session, requester.speaker(), limits.caller).await;
         let PromptBase { system, facts, tools, tools_tokens, context_window } = base;
-        let payer = payer(&turns.services, &session, &asker, &limits).await?;
+        let payer = payer(&turns.services, &session, &requester, &limits).await?;
         let provider = turns.models.for_session(&session);
         Ok(Some(Self {
             fixed_tokens: tokens::fixed_tokens(&system, session.summary.as_deref()),
@@ -221,7 +221,7 @@ impl<'a> ActiveTurn<'a> {
             session,
             turn,
             limits,
-            asker,
+            requester,
             handles,
             system,
             facts,
@@ -238,7 +238,7 @@ impl<'a> ActiveTurn<'a> {
         let Origin::Chat(at) = &self.session.origin else { return };
         let channel = self.turns.services.channels.get(&at.channel);
         if let (true, Some(message)) = (channel.is_some_and(|it| it.limits().reacts), message) {
-            self.handles.signs.try_send(Hint::React { message, with: Reaction::Seen }).ok();
+            self.handles.reactions.try_send(Hint::React { message, with: Reaction::Seen }).ok();
         }
     }
 }
@@ -373,11 +373,11 @@ fn may_begin(session: &Session, role: Role) -> bool {
 async fn payer(
     services: &Services,
     session: &Session,
-    asker: &Requester,
+    requester: &Requester,
     limits: &TurnLimits,
 ) -> Result<Payer, TurnError> {
     let origin = &session.origin;
-    let person = person_on(services, origin.channel(), &asker.sender).await?;
+    let person = person_on(services, origin.channel(), &requester.sender).await?;
     let (cause, job) = match origin.task() {
         Some(TaskId { kind, number }) => {
             (CallCause::Task(kind), (kind == TaskKind::Job).then_some(number))
@@ -386,5 +386,5 @@ async fn payer(
         None => (CallCause::Chat, None),
     };
     let persona = session.persona.name;
-    Ok(Payer { person, role: asker.role, cause, job, persona })
+    Ok(Payer { person, role: requester.role, cause, job, persona })
 }

@@ -141,7 +141,7 @@ impl ActiveTurn<'_> {
     ) -> Option<String> {
         let (is_attended, chat_kind) = (self.limits.is_attended, self.session.chat_kind);
         let text = checked.kept_text.as_ref().filter(|text| {
-            let by = &self.asker.sender.id;
+            let by = &self.requester.sender.id;
             is_attended
                 && chat_kind == ChatKind::Private
                 && own_words::are_own_words(&self.session, by, text)
@@ -179,7 +179,7 @@ impl ActiveTurn<'_> {
             terms: checked.terms,
             reach: self.reach_here(&checked.reach, cx).await?,
             role: cx.role,
-            own_role: self.asker.role,
+            own_role: self.requester.role,
             taint,
             knows_url,
             is_attended,
@@ -217,15 +217,15 @@ impl ActiveTurn<'_> {
     /// Returns true if the person of the turn is the reader of a private chat.
     async fn is_read_by_asker(&self, to: &Address) -> Result<bool, TurnError> {
         let people = self.turns.services.bus.people.clone();
-        let asker = PersonAccount {
+        let requester = PersonAccount {
             channel: self.session.origin.channel().clone(),
-            sender: self.asker.sender.id.clone(),
+            sender: self.requester.sender.id.clone(),
         };
         let to = to.clone();
         let query = move |store: &Connection| {
             let Some(reader) = presence::private_speaker(store, &to)? else { return Ok(false) };
             let reader = PersonAccount { channel: to.channel, sender: reader.id };
-            people.are_same(store, &asker, &reader)
+            people.are_same(store, &requester, &reader)
         };
         Ok(self.turns.services.bus.store.read(query).await?)
     }
@@ -250,7 +250,7 @@ impl ActiveTurn<'_> {
         let (tool, can_be_granted) = (request.tool.to_owned(), why.can_be_granted());
         let (turn, reach) = (self.turn, request.reach.clone());
         let (channel, sender) =
-            (self.limits.people_at.channel.clone(), self.asker.sender.id.clone());
+            (self.limits.people_at.channel.clone(), self.requester.sender.id.clone());
         let query = move |store: &Connection| {
             Ok((can_be_granted && asks::is_granted(store, &channel, &sender, &tool)?)
                 || (by_job && is_named_by_job(store, turn, &tool, &reach)?))
@@ -315,7 +315,7 @@ impl ActiveTurn<'_> {
     ) -> Result<Vec<OpenCall>, TurnError> {
         self.turns.tools.arrived().await;
         let bus = &self.turns.services.bus;
-        let reader = taint::find_reader(bus, &self.session, self.asker.role).await?;
+        let reader = taint::find_reader(bus, &self.session, self.requester.role).await?;
         let taint = reader.taint(&self.session);
         let approvals = self.find_approvals().await?;
         let (mut open, mut refusals) = (Vec::new(), Vec::new());

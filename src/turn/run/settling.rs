@@ -123,8 +123,8 @@ impl ActiveTurn<'_> {
         CallContext {
             turn: self.turn,
             call,
-            person: &self.asker.sender,
-            role: self.asker.role,
+            person: &self.requester.sender,
+            role: self.requester.role,
             at: &self.limits.people_at,
             chat_kind: self.session.chat_kind,
             is_there: *self.session.origin.channel() == self.limits.people_at.channel,
@@ -197,7 +197,7 @@ impl ActiveTurn<'_> {
     }
 
     pub(super) async fn tool_context(&self) -> Result<ToolContext, TurnError> {
-        let Requester { sender, role, .. } = &self.asker;
+        let Requester { sender, role, .. } = &self.requester;
         let files_at = &self.limits.people_at;
         tool_context(self.turns, &self.session, files_at, sender, *role).await
     }

@@ -14,7 +14,8 @@ const SUMMARY_TOKENS: u64 = 100;
 
 impl ActiveTurn<'_> {
     pub(super) fn has_short_prompt(&self) -> bool {
-        self.limits.background.is_none() && self.turns.spending.has_short_prompt(self.asker.role)
+        self.limits.background.is_none()
+            && self.turns.spending.has_short_prompt(self.requester.role)
     }
 
     /// Returns the turns that the model is shown, including the running one.
