@@ -10,11 +10,11 @@ use crate::conversation::ledger::Payer;
 use crate::conversation::model_waits::ModelWait;
 use crate::people::Role;
 use crate::provider::in_use::ProviderUse;
-use crate::provider::{Attempts, Provider, ToolSchema, Usage};
+use crate::provider::{Attempts, Provider, Usage};
 use crate::turn::commits;
 use crate::turn::draft::Draft;
 use crate::turn::error::TurnError;
-use crate::turn::instructions::Speaker;
+use crate::turn::instructions::{PromptBase, Speaker};
 use crate::turn::progress;
 use crate::turn::prompt::InvokedSkills;
 use crate::turn::run::limits::TurnLimits;
@@ -58,12 +58,8 @@ pub(super) struct ActiveTurn<'a> {
     pub(super) pending: Vec<WaitingMessage>,
     /// The skills that these messages invoke.
     pub(super) invoked: InvokedSkills,
-    pub(super) system: Vec<String>,
-    /// The numbers of the facts in the system prompt.
-    pub(super) facts: Vec<i64>,
-    pub(super) tools: Vec<ToolSchema>,
-    /// The estimated tokens of the tools.
-    pub(super) tools_tokens: u64,
+    /// The system prompt and the tools of its requests.
+    pub(super) base: PromptBase,
     /// The estimated tokens of the system prompt and the summary.
     pub(super) fixed_tokens: u64,
     pub(super) begun: Instant,
@@ -74,8 +70,6 @@ pub(super) struct ActiveTurn<'a> {
     pub(super) spent: Usage,
     /// True if a step was planned since then. Nobody has been asked about its calls yet.
     pub(super) has_planned: bool,
-    /// The context window for which prompt and tools were made, in tokens.
-    pub(super) fitted: u64,
 }
 
 /// The person who asked, and the message to reply to.

@@ -22,7 +22,7 @@ use crate::turn::compaction::{self, separation};
 use crate::turn::end::TurnEnd;
 use crate::turn::error::TurnError;
 use crate::turn::frozen::{KnownFacts, frozen_memory};
-use crate::turn::instructions::{self, PromptBase};
+use crate::turn::instructions;
 use crate::turn::invoked::invoked;
 use crate::turn::personas::{ChosenPersona, KnownSubject, PersonaSubject};
 use crate::turn::prompt::InvokedSkills;
@@ -202,14 +202,12 @@ impl<'a> ActiveTurn<'a> {
         turns.instruction_watcher.report_changes().await?;
         turns.tools.arrived().await;
         let base = instructions::base(turns, &session, requester.speaker(), limits.caller).await;
-        let PromptBase { system, facts, tools, tools_tokens, context_window } = base;
         let payer = payer(&turns.services, &session, &requester, &limits).await?;
         let provider = turns.models.for_session(&session);
         Ok(Some(Self {
-            fixed_tokens: tokens::fixed_tokens(&system, session.summary.as_deref()),
+            fixed_tokens: tokens::fixed_tokens(&base.system, session.summary.as_deref()),
             in_use: turns.models.all.in_use.begin_use(provider.name()),
             provider,
-            fitted: context_window,
             wait: None,
             payer,
             granted: Granted::default(),
@@ -223,10 +221,7 @@ impl<'a> ActiveTurn<'a> {
             limits,
             requester,
             handles,
-            system,
-            facts,
-            tools,
-            tools_tokens,
+            base,
             begun: Instant::now(),
             spent: Usage::default(),
             has_planned: false,

@@ -35,7 +35,7 @@ pub(super) enum CompactionOutcome {
 impl ActiveTurn<'_> {
     /// Makes system prompt, tools and memory anew if the context window is smaller than expected. Returns true if so.
     pub(super) async fn refit(&mut self) -> Result<bool, TurnError> {
-        if self.provider.context_window() >= self.fitted {
+        if self.provider.context_window() >= self.base.context_window {
             return Ok(false);
         }
         let (role, caller) = (self.requester.role, self.limits.caller);
@@ -60,8 +60,7 @@ impl ActiveTurn<'_> {
         let base = instructions::base(self.turns, &self.session, speaker, caller).await;
         let summary = self.session.summary.as_deref();
         self.fixed_tokens = tokens::fixed_tokens(&base.system, summary);
-        (self.system, self.facts, self.tools) = (base.system, base.facts, base.tools);
-        (self.tools_tokens, self.fitted) = (base.tools_tokens, base.context_window);
+        self.base = base;
     }
 
     /// Notifies the owner once if the model's context window differs from the expected one.

@@ -185,7 +185,7 @@ impl ActiveTurn<'_> {
         self.log_end(ending);
         self.current().ending = Some(ending);
         self.session.estimate.used = self.used();
-        self.session.estimate.fixed = self.fixed_tokens + self.tools_tokens;
+        self.session.estimate.fixed = self.fixed_tokens + self.base.tools_tokens;
         self.turns.services.bus.outbox.notify();
         Ok(Some(self.session))
     }

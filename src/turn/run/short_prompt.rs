@@ -51,6 +51,6 @@ impl ActiveTurn<'_> {
         let summary = self.shown_summary();
         let conversation_tokens =
             tokens::conversation_tokens(summary.as_deref(), self.shown_turns(), sees);
-        tokens::fixed_tokens(&self.system, None) + self.tools_tokens + conversation_tokens
+        tokens::fixed_tokens(&self.base.system, None) + self.base.tools_tokens + conversation_tokens
     }
 }
