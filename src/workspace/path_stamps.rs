@@ -41,7 +41,7 @@ pub struct PathStamps {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathChange {
     pub kind: PathChangeKind,
-    /// As the command named it.
+    /// The path in the form that the command used.
     pub path: String,
 }
 

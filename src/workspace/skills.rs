@@ -23,21 +23,21 @@ pub use skill::{BrokenSkill, Catalogue, Skill, SkillPlace};
 pub(super) use skill::{IN_WORKSPACE, SkillCache};
 use skill::{ListedSkill, SHIPPED};
 
-/// So that a folder full of skills cannot fill the prompt.
+/// Maximum number of skills. A folder full of skills cannot fill the prompt.
 const SKILLS_MAX: usize = 100;
 
-/// Where the front matter must have ended, in bytes.
+/// Maximum length of the front matter, in bytes.
 const FRONT_MATTER_BYTES_MAX: u64 = 16 * 1024;
 
-/// A whole SKILL.md, in bytes; and what of its body a model is given at once, in characters.
+/// Maximum size of a SKILL.md in bytes, and of the part of its body that a model gets at once, in characters.
 const SKILL_BYTES_MAX: u64 = 256 * 1024;
 const BODY_CHARS_MAX: usize = 20_000;
 
-/// Of a body that is in every prompt, in characters; and how many can be.
+/// Maximum length of a body that is in every prompt, in characters, and maximum number of such skills.
 const ALWAYS_CHARS_MAX: usize = 4_000;
 const ALWAYS_MAX: usize = 3;
 
-/// The skills of the workspace as they are now; files are read only if they changed.
+/// Returns the present skills of the workspace. Only changed files are read.
 pub fn catalogue(workspace: &Workspace) -> Catalogue {
     let mut cache = workspace.0.skills.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let stamps: Vec<_> = places(workspace, &mut cache.listed)
