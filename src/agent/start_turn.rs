@@ -30,7 +30,7 @@ use crate::types::session::{QueueMode, Session};
 pub(super) const STEER_MAX: usize = 16;
 
 /// Maximum number of reactions that wait to be shown. Further ones are dropped.
-const SIGNS_MAX: usize = 16;
+const REACTIONS_MAX: usize = 16;
 
 impl Agent {
     /// Begins a turn of an origin, or holds the origin back until something changes there.
@@ -160,9 +160,9 @@ async fn run_turn(
     let drafted = draft.subscribe();
     let last_draft = drafted.clone();
     let draft_lock = Arc::new(Mutex::new(()));
-    let (signs, shown_signs) = mpsc::channel(SIGNS_MAX);
-    let display = progress::TurnProgress { draft: drafted, signs: shown_signs };
-    let handles = TurnHandles { steer, draft, signs, draft_lock: Arc::clone(&draft_lock) };
+    let (reactions, shown_reactions) = mpsc::channel(REACTIONS_MAX);
+    let display = progress::TurnProgress { draft: drafted, reactions: shown_reactions };
+    let handles = TurnHandles { steer, draft, reactions, draft_lock: Arc::clone(&draft_lock) };
     let turn = async {
         let ended = Box::pin(turn::run(&turns, session, begin, handles)).await;
         if let Err(TurnError::Commit(CommitError::Store(_))) = &ended {

@@ -1,14 +1,11 @@
 //! One tool call, from planned or interrupted to its outcome.
 
+mod attempts;
 mod fate;
 
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use futures_util::FutureExt;
-use tokio::time::timeout;
 
 use crate::memory;
 use crate::replies;
@@ -18,7 +15,6 @@ use crate::tools::{
     AnyTool, Effect, ToolChange, ToolContext, ToolError, ToolKind, ToolOutput, ToolTerms,
 };
 use crate::trust::taint::{ReadingPerson, SourceReader};
-use crate::turn::bounded_output::within_bounds;
 use crate::turn::call_context::CallContext;
 use crate::turn::commits::{self, CallEnd, CallStart};
 use crate::turn::detour;
@@ -33,10 +29,8 @@ use crate::types::source::Source;
 use crate::types::untrusted;
 use crate::workspace::{FileChange, FileError, Hash, READ_BYTES_MAX, Workspace, WorkspacePath};
 
+use attempts::call_tool;
 pub(crate) use fate::{CallFate, find_fate};
-
-/// Maximum time of a tool call.
-const CALL_TIME_MAX: Duration = Duration::from_secs(120);
 
 /// Maximum number of tries of a call whose file others change at the same time: more than approved calls run at once.
 const TRIES_MAX: usize = 8;
@@ -145,7 +139,7 @@ async fn try_call(
     let called = match terms.kind {
         ToolKind::Acts { .. } => act(turns, calling, cx, tool, terms).await?,
         ToolKind::Reads | ToolKind::Writes | ToolKind::Queues => {
-            attempts(tool, terms, call, cx).await
+            call_tool(tool, terms, call, cx).await
         }
     };
     if let (Ok(output), Some(approval)) = (&called, &calling.approval)
@@ -267,47 +261,10 @@ async fn act(
     let (result, sources) = (String::new(), Vec::new());
     let start = CallStart { call: call.id, intent, undo: None, result, sources };
     commits::start_call(&turns.services.bus.store, *turn, start).await?;
-    let called = attempts(tool, terms, call, cx).await;
+    let called = call_tool(tool, terms, call, cx).await;
     drop(watch);
     turns.instruction_watcher.report_changes().await?;
     Ok(called)
-}
-
-/// Calls the tool, and once more after a transient error if the tool allows retries.
-async fn attempts(
-    tool: &dyn AnyTool,
-    terms: ToolTerms,
-    call: &Call,
-    cx: &ToolContext,
-) -> Result<ToolOutput, ToolError> {
-    match attempt(tool, call, cx).await {
-        Err(ToolError::Transient(words)) if terms.retries => {
-            tracing::info!(tool = %call.tool, %words, "Retrying a tool call");
-            attempt(tool, call, cx).await
-        }
-        ended => ended,
-    }
-}
-
-/// Calls the tool. A tool that hangs or panics fails alone.
-async fn attempt(
-    tool: &dyn AnyTool,
-    call: &Call,
-    cx: &ToolContext,
-) -> Result<ToolOutput, ToolError> {
-    let called = AssertUnwindSafe(tool.call_json(&call.arguments, cx)).catch_unwind();
-    match timeout(CALL_TIME_MAX, called).await {
-        Ok(Ok(output)) => within_bounds(output),
-        Ok(Err(_)) => {
-            tracing::error!(tool = %call.tool, "A tool panicked");
-            Err(ToolError::Transient(format!("{} broke; the fault is in my log.", call.tool)))
-        }
-        Err(_) => Err(ToolError::Transient(format!(
-            "{} took longer than {} seconds and was given up.",
-            call.tool,
-            CALL_TIME_MAX.as_secs()
-        ))),
-    }
 }
 
 /// Makes the change that a tool has prepared, between the commits of its start and its end. The former

@@ -38,12 +38,12 @@ const DRAFT_TIME_MAX: Duration = Duration::from_secs(30);
 const ERASE_ATTEMPTS_MAX: u32 = 60;
 
 /// Maximum wait for queued reactions when the turn has ended. The next turn of the chat waits meanwhile.
-const SIGNS_WAIT_MAX: Duration = Duration::from_secs(1);
+const REACTIONS_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// The inputs of the display of a running turn.
 pub(crate) struct TurnProgress {
     pub(crate) draft: watch::Receiver<Draft>,
-    pub(crate) signs: mpsc::Receiver<Hint>,
+    pub(crate) reactions: mpsc::Receiver<Hint>,
 }
 
 /// Runs the work of a turn, and shows its progress. Reactions are shown even if the answer is faster. `draft_lock` is
@@ -51,14 +51,14 @@ pub(crate) struct TurnProgress {
 pub(crate) async fn show<T>(
     turns: &TurnServices,
     to: Option<&Address>,
-    TurnProgress { draft, signs }: TurnProgress,
+    TurnProgress { draft, reactions }: TurnProgress,
     draft_lock: &Arc<Mutex<()>>,
     work: impl Future<Output = T>,
 ) -> T {
     let place_and_channel = to.and_then(|to| Some((to, turns.services.channels.get(&to.channel)?)));
     let Some((to, adapter)) = place_and_channel else { return work.await };
     let channel = adapter.as_ref();
-    let mut signs = pin!(show_signs(channel, to, signs).fuse());
+    let mut reactions = pin!(show_reactions(channel, to, reactions).fuse());
     let drafts = async {
         match channel.limits().drafts {
             Drafts::Hinted { every } => hint_drafts(channel, to, draft, every).await,
@@ -70,7 +70,7 @@ pub(crate) async fn show<T>(
         }
     };
     let progress = async {
-        tokio::join!(show_typing(channel, to), signs.as_mut(), drafts);
+        tokio::join!(show_typing(channel, to), reactions.as_mut(), drafts);
         pending::<Infallible>().await
     };
     let result = tokio::select! {
@@ -78,15 +78,15 @@ pub(crate) async fn show<T>(
         result = work => result,
         never = progress => match never {},
     };
-    if !signs.is_terminated() {
-        timeout(SIGNS_WAIT_MAX, signs).await.ok();
+    if !reactions.is_terminated() {
+        timeout(REACTIONS_WAIT_MAX, reactions).await.ok();
     }
     result
 }
 
-async fn show_signs(channel: &dyn Channel, to: &Address, mut signs: mpsc::Receiver<Hint>) {
-    while let Some(sign) = signs.recv().await {
-        hint(channel, to, sign).await;
+async fn show_reactions(channel: &dyn Channel, to: &Address, mut reactions: mpsc::Receiver<Hint>) {
+    while let Some(reaction) = reactions.recv().await {
+        hint(channel, to, reaction).await;
     }
 }
 

@@ -2,7 +2,6 @@
 //! Every step is committed before its consequences, so that a turn can be interrupted anywhere and resumed.
 
 mod active;
-mod admitted;
 pub mod attachments;
 mod asking;
 mod away;
@@ -13,7 +12,7 @@ mod short_prompt;
 mod charging;
 mod ending;
 mod fetching;
-pub mod late;
+pub mod declined;
 mod limits;
 mod permitting;
 mod refusing;
@@ -109,9 +108,9 @@ impl ActiveTurn<'_> {
         self.take_steering().await?;
         let invoked = mem::take(&mut self.invoked);
         let shown =
-            quoted::with_sources(&self.turns.services, &self.pending, self.asker.role).await?;
+            quoted::with_sources(&self.turns.services, &self.pending, self.requester.role).await?;
         let steered = (!self.pending.is_empty()).then(|| {
-            let (chat_kind, role) = (self.session.chat_kind, self.asker.role);
+            let (chat_kind, role) = (self.session.chat_kind, self.requester.role);
             let now = self.turns.services.now();
             let told_time = self.session.frozen.as_ref().and_then(|frozen| frozen.told_time);
             prompt::tail(&PromptTail {
@@ -182,7 +181,10 @@ impl ActiveTurn<'_> {
             self.emit(|| EventKind::Steered { messages: rows.len() });
             let seen = rows.iter().filter_map(|row| row.inbound.id.clone());
             for message in seen {
-                self.handles.signs.try_send(Hint::React { message, with: Reaction::Steered }).ok();
+                self.handles
+                    .reactions
+                    .try_send(Hint::React { message, with: Reaction::Steered })
+                    .ok();
             }
             if !rows.is_empty() {
                 self.begin_draft_anew().await?;

@@ -201,10 +201,10 @@ fn choices_of_one(id: i64, can_be_granted: bool) -> Vec<Choice> {
 
 /// Returns the question about one of several calls, which were shown in full before.
 pub(crate) fn one_question(asked: &AskedCall) -> Body {
-    let text = replies::ask_single_approval(asked.id.0, &asked.tool, &asked.arguments);
-    let choices = choices_of_one(asked.id.0, asked.offers_always);
-    let who = asked.decider.as_ref().map(|account| account.sender.clone());
-    let who = who.map_or(AllowedPressers::Admins, AllowedPressers::Only);
+    let id = asked.ask.id.0;
+    let text = replies::ask_single_approval(id, &asked.tool, &asked.arguments);
+    let choices = choices_of_one(id, asked.offers_always);
+    let who = asked.ask.who.clone().map_or(AllowedPressers::Admins, AllowedPressers::Only);
     Body::Choice(Question::new(text, choices, who))
 }
 

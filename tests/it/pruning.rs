@@ -11,7 +11,7 @@ use peacrab::daemon::prune_rows;
 use peacrab::replies;
 use peacrab::store::{DatabasePages, Store, StoreOptions, Sync};
 use peacrab::tasks::schedule::{Clock, believed, pruned_until};
-use peacrab::turn::run::late::{MessageTimes, is_late};
+use peacrab::turn::run::declined::{MessageTimes, is_late};
 use peacrab::types::message::{Address, Sender};
 use peacrab::types::session::SessionId;
 use proptest::prelude::*;

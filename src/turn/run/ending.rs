@@ -76,7 +76,7 @@ impl ActiveTurn<'_> {
         if text.is_empty() {
             let explanation = match completion.stop {
                 Some(StopReason::Refused) => replies::MODEL_REFUSED,
-                Some(StopReason::MaxTokens) if self.asker.role == Role::Owner => {
+                Some(StopReason::MaxTokens) if self.requester.role == Role::Owner => {
                     replies::LIMIT_USED_UP_OWNER
                 }
                 Some(StopReason::MaxTokens) => replies::LIMIT_USED_UP,
@@ -159,11 +159,11 @@ impl ActiveTurn<'_> {
             words: Some(message),
             files: Vec::new(),
             origin: self.session.origin.clone(),
-            reply_to: self.asker.reply_to.clone(),
+            reply_to: self.requester.reply_to.clone(),
             over_draft: false,
             // Only the results of background tasks are passed on.
             tainted: self.limits.background.is_some()
-                && taint::session_taint(&self.session, self.asker.role).is_some(),
+                && taint::session_taint(&self.session, self.requester.role).is_some(),
             zone: self.turns.services.zone,
             is_quiet: false,
         }
@@ -185,7 +185,7 @@ impl ActiveTurn<'_> {
         self.log_end(ending);
         self.current().ending = Some(ending);
         self.session.estimate.used = self.used();
-        self.session.estimate.fixed = self.fixed_tokens + self.tools_tokens;
+        self.session.estimate.fixed = self.fixed_tokens + self.base.tools_tokens;
         self.turns.services.bus.outbox.notify();
         Ok(Some(self.session))
     }

@@ -141,7 +141,7 @@ impl ActiveTurn<'_> {
     ) -> Option<String> {
         let (is_attended, chat_kind) = (self.limits.is_attended, self.session.chat_kind);
         let text = checked.kept_text.as_ref().filter(|text| {
-            let by = &self.asker.sender.id;
+            let by = &self.requester.sender.id;
             is_attended
                 && chat_kind == ChatKind::Private
                 && own_words::are_own_words(&self.session, by, text)
@@ -179,7 +179,7 @@ impl ActiveTurn<'_> {
             terms: checked.terms,
             reach: self.reach_here(&checked.reach, cx).await?,
             role: cx.role,
-            own_role: self.asker.role,
+            own_role: self.requester.role,
             taint,
             knows_url,
             is_attended,
@@ -217,15 +217,15 @@ impl ActiveTurn<'_> {
     /// Returns true if the person of the turn is the reader of a private chat.
     async fn is_read_by_asker(&self, to: &Address) -> Result<bool, TurnError> {
         let people = self.turns.services.bus.people.clone();
-        let asker = PersonAccount {
+        let requester = PersonAccount {
             channel: self.session.origin.channel().clone(),
-            sender: self.asker.sender.id.clone(),
+            sender: self.requester.sender.id.clone(),
         };
         let to = to.clone();
         let query = move |store: &Connection| {
             let Some(reader) = presence::private_speaker(store, &to)? else { return Ok(false) };
             let reader = PersonAccount { channel: to.channel, sender: reader.id };
-            people.are_same(store, &asker, &reader)
+            people.are_same(store, &requester, &reader)
         };
         Ok(self.turns.services.bus.store.read(query).await?)
     }
@@ -250,7 +250,7 @@ impl ActiveTurn<'_> {
         let (tool, can_be_granted) = (request.tool.to_owned(), why.can_be_granted());
         let (turn, reach) = (self.turn, request.reach.clone());
         let (channel, sender) =
-            (self.limits.people_at.channel.clone(), self.asker.sender.id.clone());
+            (self.limits.people_at.channel.clone(), self.requester.sender.id.clone());
         let query = move |store: &Connection| {
             Ok((can_be_granted && asks::is_granted(store, &channel, &sender, &tool)?)
                 || (by_job && is_named_by_job(store, turn, &tool, &reach)?))
@@ -311,11 +311,11 @@ impl ActiveTurn<'_> {
     pub(super) async fn check(
         &mut self,
         calls: Vec<(usize, Call)>,
+        cx: &ToolContext,
     ) -> Result<Vec<OpenCall>, TurnError> {
         self.turns.tools.wait_for_mcp_servers().await;
-        let cx = self.tool_context().await?;
         let bus = &self.turns.services.bus;
-        let reader = taint::find_reader(bus, &self.session, self.asker.role).await?;
+        let reader = taint::find_reader(bus, &self.session, self.requester.role).await?;
         let taint = reader.taint(&self.session);
         let approvals = self.find_approvals().await?;
         let (mut open, mut refusals) = (Vec::new(), Vec::new());
@@ -323,23 +323,23 @@ impl ActiveTurn<'_> {
             let given = approvals.get(&call.id).cloned().into_iter();
             let given: Vec<_> = given.chain(self.approved_later(&call)).collect();
             let checked = match self.limits.caller.has(&call.tool) || self.is_approved(&call) {
-                true => check_call(self.turns, &call, &cx),
+                true => check_call(self.turns, &call, cx),
                 false => Err(format!("There is no tool `{}`.", call.tool)),
             };
             let mut own_words = None;
             let checked = match checked {
                 Ok(mut checked) => {
                     let ComparedApprovals { covering, has_lost_files } =
-                        self.compare_approvals(&call, &given, &cx).await;
+                        self.compare_approvals(&call, &given, cx).await;
                     checked.approval = covering;
                     own_words = self.own_words(&checked, taint.as_ref(), cx.now);
                     let taint = taint.as_ref().filter(|_| own_words.is_none());
                     let (decision, decider) =
-                        self.permit(&call, &checked, &cx, &reader, taint).await?;
+                        self.permit(&call, &checked, cx, &reader, taint).await?;
                     let refusal = match has_lost_files {
                         // There is nothing that people could be shown.
                         true => Some(prompt::CHANGED_SINCE_APPROVAL.to_owned()),
-                        false => self.find_detour(&call, &checked, &decision, &cx).await,
+                        false => self.find_detour(&call, &checked, &decision, cx).await,
                     };
                     match (decision, refusal) {
                         (Decision::Allow, _) => Ok((checked, None)),

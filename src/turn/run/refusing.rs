@@ -77,7 +77,7 @@ impl ActiveTurn<'_> {
     /// Returns who is told of calls of this turn.
     async fn told_people(&self) -> Result<ToldPeople, TurnError> {
         let is_there = *self.session.origin.channel() == self.limits.people_at.channel;
-        let audience = audience(self.asker.role, self.session.chat_kind);
+        let audience = audience(self.requester.role, self.session.chat_kind);
         let to_owner = match audience {
             Audience::Owner => true,
             // The author of a job that was made on this machine has no chat there, but the owner has.
@@ -103,7 +103,7 @@ impl ActiveTurn<'_> {
             _ if !told.is_there => LaterDecider::Nobody,
             _ if told.is_owner => LaterDecider::Admins,
             Decider::Person => LaterDecider::Person,
-            Decider::Admins if self.asker.role >= Approvals::BY => LaterDecider::Admins,
+            Decider::Admins if self.requester.role >= Approvals::BY => LaterDecider::Admins,
             Decider::Admins => LaterDecider::Nobody,
         }
     }
@@ -119,7 +119,7 @@ impl ActiveTurn<'_> {
         DeferredCall {
             call: call.id,
             approved: ApprovedCall { tool, arguments, files },
-            sender: self.asker.sender.clone(),
+            sender: self.requester.sender.clone(),
             known_on: self.session.origin.channel().clone(),
             chat_kind: self.session.chat_kind,
             to: self.limits.people_at.clone(),

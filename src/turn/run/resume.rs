@@ -63,8 +63,8 @@ impl<'a> ActiveTurn<'a> {
         let (role, chosen) = role_and_persona(turns, &origin, &sender).await?;
         chosen.enter(&mut session);
         turns.models.for_session(&session).learn_window().await;
-        let asker = Requester { sender, role, reply_to };
-        let active = Self::assemble(turns, session, turn, asker, handles).await?;
+        let requester = Requester { sender, role, reply_to };
+        let active = Self::assemble(turns, session, turn, requester, handles).await?;
         let active = active.map(|active| Self { wait, ..active });
         Ok(active.inspect(|active| {
             active.emit(|| EventKind::TurnStart { attempt: attempts + 1 });

@@ -52,7 +52,10 @@ impl ActiveTurn<'_> {
         if unsettled.is_empty() {
             return Ok(SettledCalls::All);
         }
-        let open = self.check(unsettled).await?;
+        let open = {
+            let cx = self.tool_context().await?;
+            self.check(unsettled, &cx).await?
+        };
         let mut batches = batches(open).into_iter();
         while let Some(batch) = batches.next() {
             self.take_steering().await?;
@@ -120,8 +123,8 @@ impl ActiveTurn<'_> {
         CallContext {
             turn: self.turn,
             call,
-            person: &self.asker.sender,
-            role: self.asker.role,
+            person: &self.requester.sender,
+            role: self.requester.role,
             at: &self.limits.people_at,
             chat_kind: self.session.chat_kind,
             is_there: *self.session.origin.channel() == self.limits.people_at.channel,
@@ -194,7 +197,7 @@ impl ActiveTurn<'_> {
     }
 
     pub(super) async fn tool_context(&self) -> Result<ToolContext, TurnError> {
-        let Requester { sender, role, .. } = &self.asker;
+        let Requester { sender, role, .. } = &self.requester;
         let files_at = &self.limits.people_at;
         tool_context(self.turns, &self.session, files_at, sender, *role).await
     }
