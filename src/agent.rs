@@ -6,7 +6,7 @@ mod approvals;
 mod scope;
 mod side_question;
 mod asks;
-mod beginning;
+mod start_turn;
 mod claim;
 mod model_waits;
 mod suspended;
@@ -96,11 +96,11 @@ pub async fn run(turns: Arc<TurnServices>, config: Arc<Config>, stop: Cancellati
         idle: IdleSessions::default(),
         compactions: JoinSet::new(),
         compacting: HashMap::new(),
-        backlog: WorkQueue::default(),
+        work_queue: WorkQueue::default(),
         side_questions: SideQuestions::default(),
         forgettings: Forgettings::default(),
         failing: FailingItems::default(),
-        away: SuspendedTurns::default(),
+        suspended: SuspendedTurns::default(),
     };
     while !stop.is_cancelled() {
         woken.mark_unchanged();
@@ -112,7 +112,7 @@ pub async fn run(turns: Arc<TurnServices>, config: Arc<Config>, stop: Cancellati
             }
             Err(error) => {
                 tracing::error!(%error, "The agent loop failed and pauses");
-                agent.backlog.require_full_read();
+                agent.work_queue.require_full_read();
                 (true, Some(STORE_PAUSE))
             }
         };
@@ -143,11 +143,11 @@ struct Agent {
     /// Running compactions, and the results of those whose conversation is in a turn.
     compactions: JoinSet<CompactionResult>,
     compacting: HashMap<Origin, Option<CompactionResult>>,
-    backlog: WorkQueue,
+    work_queue: WorkQueue,
     side_questions: SideQuestions,
     forgettings: Forgettings,
     failing: FailingItems,
-    away: SuspendedTurns,
+    suspended: SuspendedTurns,
 }
 
 impl Agent {
@@ -242,7 +242,7 @@ impl Agent {
         };
         let Some(origin) = self.tasks.remove(&id) else { return };
         let Some(running) = self.running.remove(&origin) else { return };
-        self.backlog.ended(&origin);
+        self.work_queue.ended(&origin);
         match ended {
             Ok((_, Ok(Some(session)))) if !running.stop.is_cancelled() => {
                 self.keep_idle(session, running);

@@ -1,5 +1,6 @@
-//! Every sentence that the bot says by itself, in one place, so that a person can proof-read it. Not here: the
-//! decision which of them is said, and texts for models (`turn`).
+//! The sentences that the bot says by itself, in one place, so that a person can proof-read them. Not here: the
+//! decision which of them is said, texts for models (`turn`), the help of commands (`types::commands`), the reasons of
+//! decisions (`trust::permission`), and errors and states of links (`channels`).
 
 mod actions;
 mod asks;
@@ -251,7 +252,7 @@ pub const CUT_SHORT: &str =
 pub const TOO_LONG: &str = "Our conversation is too long for the model now. Use /new to start a new one. I can still search this one.";
 /// The line for a model that has not begun its answer.
 pub fn reading_prompt(seconds: u64) -> String {
-    format!("⚙ the model is reading a long prompt, {seconds} s…")
+    format!("⚙ waiting for the model, {seconds} s…")
 }
 
 /// The line for a turn that waits for a summary.
@@ -355,12 +356,12 @@ pub const COMPACT_LATER: &str =
     "I'm waiting for an answer here. Use /compact again once I have it.";
 
 pub fn compacted(turns: usize, words: usize) -> String {
-    let (turns, words) = (counted(turns as u64, "turn"), counted(words as u64, "word"));
+    let (turns, words) = (counted(turns as u64, "exchange"), counted(words as u64, "word"));
     format!("I compacted {turns} into a summary of {words}.")
 }
 
 pub fn nothing_to_compact(turns: usize) -> String {
-    format!("There is nothing to compact. The last {turns} turns always stay as they are.")
+    format!("There is nothing to compact. I always keep the last {turns} exchanges in full.")
 }
 
 pub fn not_compacted(reason: impl Display) -> String {
@@ -382,8 +383,8 @@ pub fn and_dropped(confirmation: String, waiting: usize) -> String {
     match waiting {
         0 => confirmation,
         n => format!(
-            "{confirmation} I dropped {} that still waited: send again what you want answered here.",
-            counted(n as u64, "message")
+            "{confirmation} I dropped {}. Resend any you still need answered.",
+            counted(n as u64, "waiting message")
         ),
     }
 }
@@ -401,7 +402,7 @@ pub fn who_you_are(
 
 fn tools_for_you(tools: &[&str]) -> String {
     let tools = if tools.is_empty() { "none".to_owned() } else { as_is(tools.join(", ")) };
-    format!("Tools for you: {tools}")
+    format!("Tools available to you: {tools}")
 }
 
 // Models.

@@ -49,8 +49,7 @@ pub use program::{ProgramStreams, SandboxedProgram};
 pub use readable::readable;
 pub use scratch::sweep;
 pub use start::{
-    CommandEnding, CommandInput, FinishedCommand, OUTPUT_BYTES_MAX, RunningSandbox, StdinFeed, run,
-    run_until,
+    CommandEnding, CommandInput, FinishedCommand, RunningSandbox, StdinFeed, run, run_until,
 };
 pub use trial::{SandboxState, test_sandbox};
 pub use wire::ExceededLimit;

@@ -81,7 +81,7 @@ pub struct ToolSpec {
     /// The lowest role that may use it.
     pub role: Role,
     pub kind: ToolKind,
-    /// True if a call that failed, hung or met a temporary error may be repeated once.
+    /// True if a call may be retried once after [`ToolError::Transient`], which includes timeouts and panics.
     pub retries: bool,
 }
 
@@ -259,7 +259,7 @@ pub enum Effect {
     /// Asks the person to approve a suggestion.
     Propose(proposals::NewProposal),
     UpdateProposal(proposals::ProposalChange),
-    /// Creates, changes or lists jobs. There may be too many, so the store decides on the outcome.
+    /// Creates, changes or lists jobs. The store decides, because the job limit may be reached.
     Schedule {
         requester: Box<jobs::JobRequester>,
         /// The role of the requester here, which decides whose jobs the order reaches.

@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-mod bounded_output;
 pub mod draft;
 pub mod draft_rate;
 pub mod end;

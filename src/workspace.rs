@@ -74,29 +74,28 @@ struct WorkspaceInner {
     dir: Dir,
     /// The folder that holds the workspace and the folders beside it.
     home: Dir,
-    /// Shared by all sessions, so that an unchanged file is read once. Held while the rules are
-    /// read; never over an await, as everything here blocks.
+    /// Shared by all sessions, so that an unchanged file is read once. Locked while the instructions are read, and never
+    /// over an await, because everything here blocks.
     instruction_files: Mutex<InstructionCache>,
-    /// As `instruction_files`.
+    /// The same for the skills.
     skills: Mutex<SkillCache>,
-    /// The versions that are in force; locked for a moment only.
+    /// The versions of the instructions that are in force. Locked only briefly.
     instructions: Instructions,
     skill_environment: SkillEnvironment,
-    /// Files that are untrusted although they lie here; locked for a moment only.
+    /// The untrusted files of the workspace, whose folder alone would make them trusted. Locked only briefly.
     marked: Mutex<BTreeSet<WorkspacePath>>,
-    /// Held while a change is made, as changes come from many sessions; never over an await.
+    /// Locked while a change is made, because changes come from many sessions; never over an await.
     changing: Mutex<()>,
 }
 
 impl Workspace {
-    /// Opens the folder. Where there is none, or an empty one, makes it (for this account alone)
-    /// and fills it from the template; what exists is never overwritten. Removes what writes that
-    /// were cut short have left.
+    /// Opens the folder. If it is missing or empty, creates it for this account alone, and fills it from the template
+    /// without overwriting any file. Removes the temporary files of interrupted writes.
     pub fn open(root: &Path) -> anyhow::Result<Self> {
         Self::open_in(root, SkillEnvironment::default())
     }
 
-    /// As [`Self::open`], with what skills may need of the machine.
+    /// As [`Self::open`]. `skill_environment` is the part of the machine that skills may need.
     pub fn open_in(root: &Path, skill_environment: SkillEnvironment) -> anyhow::Result<Self> {
         template::make_root(root)?;
         let dir = Dir::open_ambient_dir(root, ambient_authority())
@@ -164,12 +163,12 @@ impl Workspace {
         home.unwrap_or(Path::new(".")).canonicalize()
     }
 
-    /// For people to read; files are reached through the other functions.
+    /// Returns the path of the folder, to show it to people. The other functions open files.
     pub fn root(&self) -> &Path {
         &self.0.root
     }
 
-    /// The place on disk of something in one of the folders, if nothing leads out of that folder.
+    /// Returns the path on disk of a file or folder. None if a link leads out of its own folder.
     pub fn disk_path(&self, path: &WorkspacePath) -> Option<PathBuf> {
         let root = match path.own_folder() {
             Some(folder) => self.on_disk(&folder).ok()?,
@@ -179,8 +178,7 @@ impl Workspace {
         found.starts_with(&root).then_some(found)
     }
 
-    /// Does blocking `work` where it stops nobody; it runs to its end even if the caller is
-    /// dropped.
+    /// Runs blocking `work` on a thread for it. It runs to its end even if the caller is dropped.
     pub async fn run_blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Self) -> T + Send + 'static,
@@ -196,7 +194,7 @@ impl Workspace {
         }
     }
 
-    /// Where `path` leads when the links on its way are followed. The file need not exist.
+    /// Returns the path without links to which `path` leads. The file need not exist.
     pub fn resolve(&self, path: &WorkspacePath) -> Result<WorkspacePath, FileError> {
         // The kernel names a file that is replaced at this moment by another name.
         if self.is_plain(path) {
@@ -220,7 +218,7 @@ impl Workspace {
         }
     }
 
-    /// As [`Self::resolve`], and refuses what is out of a scope. `path` is one of the tree.
+    /// As [`Self::resolve`]. Returns an error if the path, or the one to which it leads, is outside of the scope.
     pub fn resolve_for(
         &self,
         path: &WorkspacePath,
@@ -232,7 +230,7 @@ impl Workspace {
         if is_reached { found } else { Err(FileError::Private(path.clone())) }
     }
 
-    /// A whole file, or None where there is none. At most [`READ_BYTES_MAX`].
+    /// Returns a whole file of at most [`READ_BYTES_MAX`] bytes. None if there is none.
     pub fn read(&self, path: &WorkspacePath) -> Result<Option<Vec<u8>>, FileError> {
         match self.read_up_to(path, READ_BYTES_MAX) {
             Err(FileError::Missing(_)) => Ok(None),
@@ -240,12 +238,12 @@ impl Workspace {
         }
     }
 
-    /// A whole file of at most `max` bytes.
+    /// Returns a whole file of at most `max` bytes.
     pub fn read_up_to(&self, path: &WorkspacePath, max: u64) -> Result<Vec<u8>, FileError> {
         self.open_file(path)?.read_up_to(max)
     }
 
-    /// A whole file of text, or None where there is none. At most [`READ_BYTES_MAX`].
+    /// Returns a whole text file of at most [`READ_BYTES_MAX`] bytes. None if there is none.
     pub fn read_text(&self, path: &WorkspacePath) -> Result<Option<String>, FileError> {
         match self.open_file(path).and_then(OpenedFile::read_text) {
             Err(FileError::Missing(_)) => Ok(None),
@@ -253,7 +251,7 @@ impl Workspace {
         }
     }
 
-    /// At most `length` (and [`READ_BYTES_MAX`]) bytes of a file of any size, from byte `start` on.
+    /// Returns at most `length` bytes of a file of any size, and at most [`READ_BYTES_MAX`], from byte `start` on.
     pub fn read_page(
         &self,
         path: &WorkspacePath,

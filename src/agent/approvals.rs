@@ -7,9 +7,7 @@ use rusqlite::Connection;
 
 use crate::bus::journal::WaitingMessage;
 use crate::bus::outbox;
-use crate::conversation::asks::{
-    self, Approvals, Ask, AskId, AskKind, AskOutcome, AskedCall, Grant,
-};
+use crate::conversation::asks::{self, Approvals, Ask, AskId, AskOutcome, AskedCall, Grant};
 use crate::conversation::deferred::{self, DeferredCall, DeferredId, LaterDecider};
 use crate::conversation::transcript::{self, RequestedCall};
 use crate::people::persons::PersonAccount;
@@ -95,12 +93,17 @@ impl ApprovalJudge {
         store: &Connection,
         verdict: ApprovalVerdict,
     ) -> rusqlite::Result<Result<String, VerdictRefusal>> {
-        if let Some(ask) = verdict.ask()
-            && !asks::is_known_approval(store, ask)?
-        {
-            return Ok(Err(VerdictRefusal::NotNow(replies::no_such_request(ask.0))));
-        }
-        let call_refusal = verdict.ask().map(|ask| self.refusal_by_id(store, ask)).transpose()?;
+        let open = match verdict.ask() {
+            Some(ask) if !asks::is_known_approval(store, ask)? => {
+                return Ok(Err(VerdictRefusal::NotNow(replies::no_such_request(ask.0))));
+            }
+            Some(ask) => asks::approval(store, ask)?,
+            None => None,
+        };
+        let call_refusal = match &open {
+            Some(call) => self.refusal(store, call)?,
+            None => None,
+        };
         let is_theirs = match &verdict {
             ApprovalVerdict::Revoke(_) => self.is_entitled(),
             ApprovalVerdict::Later(later) => {
@@ -109,36 +112,43 @@ impl ApprovalJudge {
             _ => true,
         };
         let refusal = match is_theirs {
-            true => call_refusal.flatten(),
+            true => call_refusal,
             false => Some(replies::NOT_YOURS_TO_APPROVE),
         };
         if let Some(reason) = refusal {
             return Ok(Err(VerdictRefusal::NotTheirs(reason)));
         }
-        Ok(self.carry_out(store, verdict)?.map_err(VerdictRefusal::NotNow))
+        Ok(self.carry_out(store, verdict, open)?.map_err(VerdictRefusal::NotNow))
     }
 
     fn is_entitled(&self) -> bool {
         self.role >= Approvals::BY
     }
 
+    /// Carries out a verdict about a call, which is `open` if it still waits.
     fn carry_out(
         &self,
         store: &Connection,
         verdict: ApprovalVerdict,
+        open: Option<AskedCall>,
     ) -> rusqlite::Result<Result<String, String>> {
-        match verdict {
-            ApprovalVerdict::Approve { ask, always } => self.approve(store, ask, always),
-            ApprovalVerdict::Deny(ask) => deny(store, ask, &self.name),
-            ApprovalVerdict::All { ask, approve } => {
+        match (verdict, open) {
+            (ApprovalVerdict::Approve { always, .. }, Some(call)) => {
+                self.approve(store, &call, always)
+            }
+            (ApprovalVerdict::Deny(_), Some(call)) => Ok(Ok(self.deny(store, &call)?)),
+            (ApprovalVerdict::Approve { .. } | ApprovalVerdict::Deny(_), None) => {
+                Ok(Err(replies::ALREADY_DECIDED.to_owned()))
+            }
+            (ApprovalVerdict::All { ask, approve }, _) => {
                 self.decide_all(store, &self.open_with(store, ask)?, approve)
             }
-            ApprovalVerdict::Each(ask) => ask_each(store, &self.open_with(store, ask)?),
-            ApprovalVerdict::Later(verdict) => self.decide_later(store, verdict),
-            ApprovalVerdict::Revoke(tool) => {
+            (ApprovalVerdict::Each(ask), _) => ask_each(store, &self.open_with(store, ask)?),
+            (ApprovalVerdict::Later(verdict), _) => self.decide_later(store, verdict),
+            (ApprovalVerdict::Revoke(tool), _) => {
                 Ok(Ok(replies::revoked_grants(&tool, asks::revoke(store, &tool)?)))
             }
-            ApprovalVerdict::List => Ok(Ok(self.list(store)?)),
+            (ApprovalVerdict::List, _) => Ok(Ok(self.list(store)?)),
         }
     }
 
@@ -150,7 +160,7 @@ impl ApprovalJudge {
         })?;
         let granted = if self.is_entitled() { asks::grants(store)? } else { Vec::new() };
         let waiting = waiting.iter().map(|call| WaitingCall {
-            id: call.id.0,
+            id: call.ask.id.0,
             tool: &call.tool,
             arguments: &call.arguments,
         });
@@ -183,18 +193,6 @@ impl ApprovalJudge {
         self.chat_kind == ChatKind::Private || (&at.channel, &at.chat) == here
     }
 
-    /// Returns why this person may not decide a call. None if they may, or if the call does not wait.
-    fn refusal_by_id(
-        &self,
-        store: &Connection,
-        id: AskId,
-    ) -> rusqlite::Result<Option<&'static str>> {
-        match asks::approval(store, id)? {
-            Some(call) => self.refusal(store, &call),
-            None => Ok(None),
-        }
-    }
-
     /// Returns why this person may not decide a call. If a call names its decider, only that person decides. Otherwise
     /// the owner decides all calls, and admins decide those of groups and their own.
     fn refusal(
@@ -202,8 +200,8 @@ impl ApprovalJudge {
         store: &Connection,
         call: &AskedCall,
     ) -> rusqlite::Result<Option<&'static str>> {
-        if let Some(decider) = &call.decider {
-            let is_theirs = self.people.are_same(store, decider, &self.account)?;
+        if let Some(decider) = call.decider() {
+            let is_theirs = self.people.are_same(store, &decider, &self.account)?;
             return Ok((!is_theirs).then_some(replies::CALL_FOR_ITS_PERSON));
         }
         Ok(match self.role {
@@ -224,13 +222,11 @@ impl ApprovalJudge {
     }
 
     /// Returns the open approvals in the turn of this one that this person may decide.
-    fn open_with(&self, store: &Connection, id: AskId) -> rusqlite::Result<Vec<Ask>> {
+    fn open_with(&self, store: &Connection, id: AskId) -> rusqlite::Result<Vec<AskedCall>> {
         let mut theirs = Vec::new();
-        for ask in asks::open_in_turn_of(store, id)? {
-            if let Some(call) = asks::approval(store, ask.id)?
-                && self.refusal(store, &call)?.is_none()
-            {
-                theirs.push(ask);
+        for call in asks::approvals_in_turn_of(store, id)? {
+            if self.refusal(store, &call)?.is_none() {
+                theirs.push(call);
             }
         }
         Ok(theirs)
@@ -304,35 +300,39 @@ impl ApprovalJudge {
     fn approve(
         &self,
         store: &Connection,
-        id: AskId,
+        call: &AskedCall,
         always: bool,
     ) -> rusqlite::Result<Result<String, String>> {
-        let Some(ask) = approval(store, id)? else {
-            return Ok(Err(replies::ALREADY_DECIDED.to_owned()));
-        };
-        let call = asks::approval(store, id)?;
-        if always && !call.as_ref().is_some_and(|call| call.offers_always) {
-            return Ok(Err(replies::cannot_always_allow(id.0)));
+        let ask = &call.ask;
+        if always && !call.offers_always {
+            return Ok(Err(replies::cannot_always_allow(ask.id.0)));
         }
-        let lacks_role = match &call {
-            Some(call) => self.lacks_role(store, call)?,
-            None => false,
-        };
+        let lacks_role = self.lacks_role(store, call)?;
         let choice = if always { replies::ALWAYS } else { replies::ONCE };
         let by = replies::choice_by(choice, &self.name);
-        asks::end(store, &ask, AskOutcome::Settled, &by)?;
+        asks::end(store, ask, AskOutcome::Settled, &by)?;
         let RequestedCall { known_on, person, tool } = transcript::requested_call(store, ask.call)?;
         if always && !lacks_role {
             let (channel, sender) = (known_on.to_string(), person.id.to_string());
             asks::grant(store, &Grant { channel, sender, tool: tool.clone() })?;
         }
         transcript::mark_call_planned(store, ask.call)?;
-        resume_if_decided(store, &ask)?;
+        resume_if_decided(store, ask)?;
         Ok(Ok(match always {
             _ if lacks_role => replies::approved_in_vain(&tool, person),
             true => replies::approved_always(&tool, person),
             false => replies::approved_once(&tool),
         }))
+    }
+
+    /// Denies a waiting call. Returns the reply.
+    fn deny(&self, store: &Connection, call: &AskedCall) -> rusqlite::Result<String> {
+        let (ask, by) = (&call.ask, &*self.name);
+        asks::end(store, ask, AskOutcome::Settled, &replies::choice_by(replies::DENY, by))?;
+        let denied = CallOutcome::Denied(prompt::denied_by(by));
+        transcript::end_call(store, ask.call, &denied, &[])?;
+        resume_if_decided(store, ask)?;
+        Ok(replies::denied_call(&call.tool))
     }
 
     /// Returns true if the person for whom a call is made has lost the role that its tool needs. The turn then refuses the
@@ -350,40 +350,27 @@ impl ApprovalJudge {
     fn decide_all(
         &self,
         store: &Connection,
-        open: &[Ask],
+        open: &[AskedCall],
         approves: bool,
     ) -> rusqlite::Result<Result<String, String>> {
         if open.is_empty() {
             return Ok(Err(replies::ALREADY_DECIDED.to_owned()));
         }
         let mut lines = Vec::new();
-        for ask in open {
-            let decided = match approves {
-                true => self.approve(store, ask.id, false)?,
-                false => deny(store, ask.id, &self.name)?,
-            };
-            lines.push(decided.unwrap_or_else(|refusal| refusal));
+        for call in open {
+            lines.push(match approves {
+                true => self.approve(store, call, false)?.unwrap_or_else(|refusal| refusal),
+                false => self.deny(store, call)?,
+            });
         }
         Ok(Ok(lines.join("\n")))
     }
 }
 
-fn deny(store: &Connection, id: AskId, by: &str) -> rusqlite::Result<Result<String, String>> {
-    let Some(ask) = approval(store, id)? else {
-        return Ok(Err(replies::ALREADY_DECIDED.to_owned()));
-    };
-    asks::end(store, &ask, AskOutcome::Settled, &replies::choice_by(replies::DENY, by))?;
-    let tool = transcript::requested_call(store, ask.call)?.tool;
-    transcript::end_call(store, ask.call, &CallOutcome::Denied(prompt::denied_by(by)), &[])?;
-    resume_if_decided(store, &ask)?;
-    Ok(Ok(replies::denied_call(&tool)))
-}
-
 /// Asks about each of these calls in a message of its own.
-fn ask_each(store: &Connection, open: &[Ask]) -> rusqlite::Result<Result<String, String>> {
-    for ask in open {
-        let Some(call) = asks::approval(store, ask.id)? else { continue };
-        asks::ask_again(store, ask, &suspension::one_question(&call))?;
+fn ask_each(store: &Connection, open: &[AskedCall]) -> rusqlite::Result<Result<String, String>> {
+    for call in open {
+        asks::ask_again(store, &call.ask, &suspension::one_question(call))?;
     }
     Ok(match open.len() {
         0 => Err(replies::ALREADY_DECIDED.to_owned()),
@@ -397,8 +384,4 @@ fn resume_if_decided(store: &Connection, ask: &Ask) -> rusqlite::Result<()> {
         true => Ok(()),
         false => transcript::resume_call(store, ask.turn),
     }
-}
-
-fn approval(store: &Connection, id: AskId) -> rusqlite::Result<Option<Ask>> {
-    Ok(asks::open(store, id)?.filter(|ask| ask.kind == AskKind::Approval))
 }

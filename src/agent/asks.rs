@@ -48,15 +48,15 @@ impl Agent {
             let expired = self.expire(ask.clone()).await.map(|()| true);
             progress = progress.max(self.note_result(ask, expired).await);
         }
-        for (ask, newest) in self.backlog.questions_with_messages() {
+        for (ask, newest) in self.work_queue.questions_with_messages() {
             let at = Origin::from(&ask.at);
             if let Some(pause) = self.failing.remaining_pause(Item::Ask(ask.id)) {
-                self.backlog.look_again(&at, pause);
+                self.work_queue.look_again(&at, pause);
                 continue;
             }
             let answered = self.take_answer(ask.clone(), newest).await;
             if answered.is_err() {
-                self.backlog.look_again(&at, STORE_PAUSE);
+                self.work_queue.look_again(&at, STORE_PAUSE);
             }
             progress = progress.max(self.note_result(ask, answered).await);
         }
@@ -134,7 +134,7 @@ impl Agent {
         match self.find_pending_parts(&rows).await? {
             PendingParts::None => {}
             PendingParts::Within(pause) => {
-                self.backlog.look_again(&ask.at.into(), pause);
+                self.work_queue.look_again(&ask.at.into(), pause);
                 return Ok(false);
             }
             PendingParts::Fetching => return Ok(false),

@@ -1,6 +1,6 @@
-//! The claim of a turn, running or waiting, on a slot. Data only.
+//! The claim of a turn on a slot. Data only.
 
-/// A turn that runs or waits.
+/// A turn's claim on a slot, running or waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim<P> {
     pub person: P,

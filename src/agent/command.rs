@@ -206,7 +206,7 @@ pub(super) async fn handle(
             replies::unknown_command(&typed, meant)
         }
         Command::Status => status::status(scope, control).await?,
-        Command::Set(wish) => return settings::handle(scope, control, wish).await,
+        Command::Set(request) => return settings::handle(scope, control, request).await,
         Command::Skills => services.workspace.run_blocking(skills_text).await,
         Command::Usage => usage(services, control).await?,
         #[cfg(feature = "gateway")]
@@ -230,7 +230,7 @@ pub(super) async fn handle(
         Command::Plan => undo::plan(services, control).await?,
         Command::Subagents => subagents(services, control).await?,
         Command::Jobs(order) => return jobs::handle(scope, control, order).await,
-        Command::Heartbeat(wish) => return heartbeat::handle(turns, control, wish).await,
+        Command::Heartbeat(request) => return heartbeat::handle(turns, control, request).await,
         Command::Proposals => undo::proposals(services, control).await?,
         Command::People(order) => return people::handle(services, control, order).await,
         Command::Activation(order) => return activation::handle(services, control, order).await,

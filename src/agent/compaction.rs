@@ -12,9 +12,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::claim::Claim;
 use crate::agent::Agent;
-use crate::agent::beginning::STEER_MAX;
 use crate::agent::command::{self, Command};
 use crate::agent::running::{CompactionRequest, CompactionResult, Running};
+use crate::agent::start_turn::STEER_MAX;
 use crate::bus::journal::{RowId, WaitingMessage};
 use crate::conversation::ledger::{CallCause, Payer};
 use crate::conversation::{shares, tokens};
@@ -50,8 +50,8 @@ impl Agent {
         if session.origin.task().is_some() {
             return;
         }
-        if let Some(wish) = running.compactions {
-            self.begin_compaction(&session, running.sender, wish);
+        if let Some(request) = running.compactions {
+            self.begin_compaction(&session, running.sender, request);
         } else if self.is_long(&session) {
             session.estimate.tried = session.estimate.used;
             return self.take_notes(session, running.sender, CompactionRequest::default());
@@ -79,7 +79,7 @@ impl Agent {
     }
 
     /// Saves lasting notes first. The session is compacted after that.
-    fn take_notes(&mut self, session: Session, sender: Sender, wish: CompactionRequest) {
+    fn take_notes(&mut self, session: Session, sender: Sender, request: CompactionRequest) {
         let (steer, steered) = mpsc::channel(STEER_MAX);
         let (stop, origin) = (CancellationToken::new(), session.origin.clone());
         let turns = Arc::clone(&self.turns);
@@ -88,7 +88,7 @@ impl Agent {
         let (rows, given) = (Vec::new(), RowId(0));
         // It takes no person's slot, because it is cancelled as soon as somebody sends a message.
         let claim = Claim { person: (origin.channel().clone(), sender.id.clone()), entitled: true };
-        let compactions = Some(wish);
+        let compactions = Some(request);
         // Saving notes has no visible draft.
         let shown = watch::channel(Draft::default()).1;
         let author = MessageAuthor::Person(sender.id.clone());
@@ -97,14 +97,16 @@ impl Agent {
         self.occupy(id, origin, running);
     }
 
-    fn begin_compaction(&mut self, session: &Session, sender: Sender, wish: CompactionRequest) {
-        let whole = match wish.control {
+    fn begin_compaction(&mut self, session: &Session, sender: Sender, request: CompactionRequest) {
+        let whole = match request.control {
             Some(_) => KeptWhole::least(WHOLE_TURNS_MIN),
             None => {
                 KeptWhole::usual(session, self.turns.models.for_session(session).context_window())
             }
         };
-        let Some(usual_job) = CompactionJob::of(session, whole, wish.focus.clone()) else { return };
+        let Some(usual_job) = CompactionJob::of(session, whole, request.focus.clone()) else {
+            return;
+        };
         let summariser = Arc::clone(&self.turns.models.summariser);
         let context_window = self.turns.models.for_session(session).context_window();
         let summary_max = compaction::summary_tokens_max(session, context_window);
@@ -128,7 +130,7 @@ impl Agent {
                 Err((payer, error)) => {
                     let spent = turns.spending.charge_for(payer, &Granted::default(), name, usage);
                     let summaries = Err(error);
-                    return CompactionResult { origin, job, wish, summaries, spent };
+                    return CompactionResult { origin, job, request, summaries, spent };
                 }
             };
             let summarize = async {
@@ -152,7 +154,7 @@ impl Agent {
             let summarize = Box::pin(AssertUnwindSafe(summarize).catch_unwind());
             let summaries = summarize.await.unwrap_or_else(on_panic);
             let spent = turns.spending.charge_for(payer, &granted, name, usage);
-            CompactionResult { origin, job, wish, summaries, spent }
+            CompactionResult { origin, job, request, summaries, spent }
         });
     }
 
@@ -178,7 +180,7 @@ impl Agent {
 
     async fn take_over(&mut self, result: CompactionResult) {
         self.compacting.remove(&result.origin);
-        let CompactionResult { origin, job, wish, summaries, spent } = result;
+        let CompactionResult { origin, job, request, summaries, spent } = result;
         let store = &self.services.bus.store;
         let Some(last) = job.last() else { return };
         let committed = match &summaries {
@@ -186,12 +188,13 @@ impl Agent {
                 let commit = CompactionCommit::new(&job, summaries.clone(), None, (last, spent));
                 let shown = summaries.shown.as_deref().unwrap_or_default();
                 let reply = replies::compacted(job.turns.len(), shown.split_whitespace().count());
-                commits::commit_compaction(store, commit, wish.control, reply).await
+                commits::commit_compaction(store, commit, request.control, reply).await
             }
             Err(error) => {
                 tracing::warn!(%origin, %error, "The model gave no summary");
                 let reply = replies::not_compacted(error);
-                commits::commit_failed_compaction(store, (last, spent), wish.control, reply).await
+                commits::commit_failed_compaction(store, (last, spent), request.control, reply)
+                    .await
             }
         };
         match (committed, summaries) {
@@ -223,7 +226,7 @@ impl Agent {
     pub(super) fn must_wait(&self, control: &WaitingMessage) -> bool {
         let at = &control.origin;
         let is_busy = self.running.contains_key(at) || self.compacting.contains_key(at);
-        (is_busy || self.backlog.cut_off(at).is_some())
+        (is_busy || self.work_queue.cut_off(at).is_some())
             && matches!(command::parse(&control.inbound.body.text), Command::Compact(_))
     }
 

@@ -123,7 +123,7 @@ impl Agent {
                 }
                 Err(CommitError::Store(error)) => {
                     // Only a complete read finds it again.
-                    self.backlog.require_full_read();
+                    self.work_queue.require_full_read();
                     failed = Some(error);
                 }
             }

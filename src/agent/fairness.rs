@@ -125,7 +125,7 @@ impl Agent {
         if self.running.len() >= self.config.turns_max {
             return Vec::new();
         }
-        let line = self.backlog.line().filter(|(origin, _)| !self.forgettings.hold(origin));
+        let line = self.work_queue.line().filter(|(origin, _)| !self.forgettings.hold(origin));
         let line = self.within_limit(line);
         let waiting: Vec<_> = line.iter().map(|(_, claim)| claim.by_ref()).collect();
         let running: Vec<_> = self.running.values().map(|it| it.claim.by_ref()).collect();

@@ -45,7 +45,7 @@ impl Agent {
     /// Handles the end of a task that forgets words.
     pub(super) async fn finish_forgetting(&mut self, ended: EndedForgetting) {
         let EndedForgetting { row, origin, result } = ended;
-        self.backlog.touch(&origin);
+        self.work_queue.touch(&origin);
         match result {
             Ok(Ok(())) => self.failing.forget(Item::Row(row)),
             Ok(Err(error)) => {

@@ -17,9 +17,9 @@ impl Agent {
     pub(super) async fn resume_due_waits(&mut self) {
         let (now, clock) = (Instant::now(), Utc::now());
         let mut expired = Vec::new();
-        for chain in self.away.chains.values_mut() {
+        for chain in self.suspended.chains.values_mut() {
             if let Some(suspended) = chain.first.and_then(|first| chain.waiting.get(&first))
-                && !self.backlog.is_released(&suspended.turn.origin)
+                && !self.work_queue.is_released(&suspended.turn.origin)
                 && !self.running.contains_key(&suspended.turn.origin)
             {
                 // The released turn could not begin.
@@ -28,12 +28,12 @@ impl Agent {
             let is_news = std::mem::take(&mut chain.is_news);
             for suspended in chain.waiting.values().filter(|_| is_news) {
                 let released = chain.is_back.then_some(suspended.turn.turn);
-                self.backlog.release(&suspended.turn.origin, released);
+                self.work_queue.release(&suspended.turn.origin, released);
             }
             let (first, ended) = chain.choose(now, clock);
             expired.extend(ended);
             if let Some(suspended) = first.and_then(|first| chain.waiting.get(&first)) {
-                self.backlog.release(&suspended.turn.origin, first);
+                self.work_queue.release(&suspended.turn.origin, first);
             }
         }
         for suspended in expired {
@@ -61,10 +61,10 @@ impl Agent {
 
     /// Resumes a turn that waits for a model in a conversation, because a command may have changed the model.
     pub(super) fn try_again_at(&mut self, origin: &Origin) {
-        let waiting = self.away.chains.values().flat_map(|chain| chain.waiting.values());
+        let waiting = self.suspended.chains.values().flat_map(|chain| chain.waiting.values());
         let there = waiting.map(|it| &it.turn).find(|turn| turn.origin == *origin);
         if let Some(turn) = there.map(|turn| turn.turn) {
-            self.backlog.release(origin, Some(turn));
+            self.work_queue.release(origin, Some(turn));
         }
     }
 }

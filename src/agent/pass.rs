@@ -62,7 +62,7 @@ impl Agent {
                     continue;
                 }
                 // The command may have changed the queue mode there.
-                self.backlog.touch(&control.origin);
+                self.work_queue.touch(&control.origin);
                 self.try_to_handle(control).await;
             }
         };
@@ -70,7 +70,7 @@ impl Agent {
         self.resume_due_waits().await;
         self.begin_turns().await;
         let due_times =
-            [next_expiry, self.backlog.next_look(), self.failing.next(), self.away.next()];
+            [next_expiry, self.work_queue.next_look(), self.failing.next(), self.suspended.next()];
         Ok(due_times.into_iter().flatten().min())
     }
 
@@ -86,10 +86,10 @@ impl Agent {
             let unreadable_turns = Vec::new();
             Ok(CommandsAndAsks { controls, unreadable, unreadable_turns, overdue, next_expiry })
         };
-        let Self { services, config, backlog, away, .. } = self;
+        let Self { services, config, work_queue, suspended, .. } = self;
         let served = |origin: &Origin| serves(config, services, origin);
         let Refreshed { beside: mut found, is_complete, stopped, unreadable } =
-            backlog.refresh(services, away, served, beside).await?;
+            work_queue.refresh(services, suspended, served, beside).await?;
         found.unreadable_turns = unreadable;
         if is_complete {
             self.log_interrupted();
@@ -104,7 +104,7 @@ impl Agent {
     }
 
     fn log_interrupted(&self) {
-        let turns = self.backlog.count_cut_off();
+        let turns = self.work_queue.count_cut_off();
         if turns > 0 {
             tracing::info!(turns, "Resuming interrupted turns");
         }
@@ -112,7 +112,7 @@ impl Agent {
 
     /// Handles the origins at which something has changed.
     pub(super) async fn hand_over_changed(&mut self) {
-        for origin in self.backlog.take_changed() {
+        for origin in self.work_queue.take_changed() {
             let result = self.hand_over(&origin).await;
             self.retry_later(&origin, result);
         }
@@ -122,25 +122,25 @@ impl Agent {
     pub(super) fn retry_later(&mut self, origin: &Origin, result: Result<(), StoreError>) {
         if let Err(error) = result {
             tracing::error!(%origin, %error, "Cannot start work in this conversation, will try again");
-            self.backlog.hold_up(origin);
-            self.backlog.look_again(origin, STORE_PAUSE);
+            self.work_queue.hold_up(origin);
+            self.work_queue.look_again(origin, STORE_PAUSE);
         }
     }
 
     /// Handles the messages that wait at an origin by its queue mode, if a turn runs or is suspended
     /// there.
     pub(super) async fn hand_over(&mut self, origin: &Origin) -> Result<(), StoreError> {
-        let Some(newest) = self.backlog.newest(origin) else { return Ok(()) };
+        let Some(newest) = self.work_queue.newest(origin) else { return Ok(()) };
         let look_again_after = match self.running.get(origin) {
             Some(running) if newest > running.given => self.hand_over_more(origin, newest).await?,
             Some(_) => None,
             None => {
-                let Some(sender) = self.backlog.suspended(origin) else { return Ok(()) };
+                let Some(sender) = self.work_queue.suspended(origin) else { return Ok(()) };
                 let is_ended = self.interrupt_suspended(origin, sender).await?;
                 is_ended.then_some(Duration::ZERO)
             }
         };
-        look_again_after.into_iter().for_each(|pause| self.backlog.look_again(origin, pause));
+        look_again_after.into_iter().for_each(|pause| self.work_queue.look_again(origin, pause));
         Ok(())
     }
 }

@@ -44,7 +44,7 @@ pub(super) struct CompactionRequest {
 pub(super) struct CompactionResult {
     pub(super) origin: Origin,
     pub(super) job: CompactionJob,
-    pub(super) wish: CompactionRequest,
+    pub(super) request: CompactionRequest,
     pub(super) summaries: Result<Summaries, ProviderError>,
     pub(super) spent: Charge,
 }

@@ -70,15 +70,15 @@ impl SettingRequest {
 pub(super) async fn handle(
     scope: &CommandScope<'_>,
     control: &WaitingMessage,
-    wish: SettingRequest,
+    request: SettingRequest,
 ) -> Result<(), StoreError> {
     let turns = scope.turns;
     let (store, inbound) = (&turns.services.bus.store, &control.inbound);
     let role = role_of(&turns.services, &inbound.from, control.sender()).await?;
     let (at, chat_kind) = (inbound.from.clone(), inbound.chat_kind);
     let is_question =
-        matches!(wish, SettingRequest::Models | SettingRequest::Think | SettingRequest::Queues);
-    if !is_question && !wish.command().spec().allows(role, chat_kind) {
+        matches!(request, SettingRequest::Models | SettingRequest::Think | SettingRequest::Queues);
+    if !is_question && !request.command().spec().allows(role, chat_kind) {
         let reply = match chat_kind {
             ChatKind::Private => replies::NOT_FOR_GUESTS,
             ChatKind::Group => replies::NOT_YOURS_TO_SET,
@@ -89,7 +89,7 @@ pub(super) async fn handle(
     if is_question {
         return commits::apply_command(store, control, move |store| {
             let current = settings_at(store, &at)?;
-            Ok(match wish {
+            Ok(match request {
                 SettingRequest::Models => {
                     let shown = models.all().iter().map(|model| replies::ModelShown {
                         name: &model.name,
@@ -110,7 +110,7 @@ pub(super) async fn handle(
     let who = PersonaListener { known_on: &at.channel, sender: control.sender(), role };
     let persona = persona_for(&turns.services, &turns.config.personas, &at, who).await?.persona;
     let is_offered = |name: &str| persona.provider(Some(name)) == Some(name);
-    let change: SettingChange = match wish {
+    let change: SettingChange = match request {
         SettingRequest::Model(asked) => match models.find(&asked) {
             Some(model) if !is_offered(&model.name) => {
                 let reply = replies::model_of_other_persona(&persona.providers);

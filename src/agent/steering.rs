@@ -87,7 +87,8 @@ impl Agent {
         &self,
         turn: &UnfinishedTurn,
     ) -> Result<Vec<WaitingMessage>, StoreError> {
-        let Some(newest) = self.backlog.newest(&turn.origin).filter(|_| turn.model_wait.is_some())
+        let Some(newest) =
+            self.work_queue.newest(&turn.origin).filter(|_| turn.model_wait.is_some())
         else {
             return Ok(Vec::new());
         };

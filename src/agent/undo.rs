@@ -76,13 +76,15 @@ pub(super) async fn handle(
     let call = match begun {
         None => None,
         Some((call, intent)) => match calls::find_fate(&turns.services, &intent).await {
-            CallFate::Yes => return done(&turns.services, control, call, &target, &intent).await,
+            CallFate::Happened => {
+                return done(&turns.services, control, call, &target, &intent).await;
+            }
             CallFate::Unknown => {
                 let reply = replies::UNDO_STATE_UNKNOWN.to_owned();
                 let settled = SettledUndo { call, outcome: CallOutcome::Interrupted };
                 return end(&turns.services, control, Some(settled), reply).await;
             }
-            CallFate::No => Some(call),
+            CallFate::NotHappened => Some(call),
         },
     };
     let scope = file_scope(role, chat_kind, &control.inbound.from, &owner);

@@ -201,11 +201,11 @@ impl Claims<'_> {
 impl WorkQueue {
     /// Reads the changes in the store since the last refresh, or everything if changes may have been lost. `beside`
     /// reads more in the same state of the store. Rows of origins that are not `served` are left out. Turns that wait
-    /// for a model also update `away`.
+    /// for a model also update `suspended`.
     pub(super) async fn refresh<T: Send + 'static>(
         &mut self,
         services: &Services,
-        away: &mut SuspendedTurns,
+        suspended: &mut SuspendedTurns,
         served: impl Fn(&Origin) -> bool,
         beside: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<Refreshed<T>, StoreError> {
@@ -229,7 +229,7 @@ impl WorkQueue {
         let unreadable = std::mem::take(&mut found.unreadable);
         let stopped = std::mem::take(&mut found.stopped);
         let ended = stopped.iter().map(|(turn, _)| *turn).collect();
-        away.update(changed.as_ref(), found.unfinished(), &ended);
+        suspended.update(changed.as_ref(), found.unfinished(), &ended);
         let is_complete = changed.is_none();
         if is_complete {
             self.drop_waiting();

@@ -11,7 +11,7 @@ use crate::types::message::{ChannelName, DedupKey, Inbound};
 /// Maximum length of a stored unreadable event, in characters.
 const RAW_CHARS_MAX: usize = 20_000;
 
-/// An event of a platform.
+/// A routed event, ready to be admitted and stored.
 #[derive(Clone)]
 pub enum Arrival {
     /// A message that addresses the bot. It is admitted, and committed to the journal.

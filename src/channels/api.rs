@@ -193,7 +193,7 @@ pub trait Channel: Send + Sync + 'static {
         Ok(ChannelProbe::default())
     }
 
-    /// Publishes events until the link ends. Reports each received byte to `publisher.link()`.
+    /// Publishes events until the link ends. Calls [`Publisher::note_bytes`] whenever data arrives.
     async fn listen(&self, publisher: &Publisher) -> Result<(), ChannelError>;
 
     /// Sends one text or question, once. The message is within [`PlatformLimits`] and in the platform's markup.

@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 pub use self::clock_reading::ClockReading;
 use super::supervise::AFTER_MAX;
 use super::{Channel, ChannelError, SendLookup, Sent};
-use crate::bus::outbox::{self, Chunk, Delivery, DeliveryLoss, Lane, NextOfChat};
+use crate::bus::outbox::{self, Chunk, Delivery, DeliveryLoss, Lane, LaneHead};
 use crate::bus::{Bus, Link};
 use crate::channels::chunking::{self, ContentError};
 use crate::replies;
@@ -134,7 +134,7 @@ impl DeliveryQueue {
         // No wait is longer than that, unless the clock was set back since.
         let is_due = |next: DateTime<Utc>| next <= now || next > now + 2 * AFTER_MAX;
         let (due, later): (Vec<_>, Vec<_>) = heads.into_iter().partition(|head| is_due(head.next));
-        for NextOfChat { id, lane, .. } in due {
+        for LaneHead { id, lane, .. } in due {
             // A delivery that lets others pass may be due together with the one behind it.
             if busy.contains(&lane) {
                 continue;
@@ -245,7 +245,7 @@ struct Deliverer<'a> {
 impl Deliverer<'_> {
     async fn deliver_chunk(&self, chunk: &Chunk) -> Result<AfterChunk, StoreError> {
         if retry::is_too_old(self.delivery, Utc::now()) {
-            return self.dead(DeliveryLoss::GivenUp, "it could not be delivered for a week").await;
+            return self.dead(DeliveryLoss::GivenUp, replies::UNDELIVERED_FOR_A_WEEK).await;
         }
         let message = self.message(chunk, chunk.ambiguous_sends > 0);
         let (mut is_ambiguous, mut is_reachable) = (false, self.has_link_received());
@@ -259,10 +259,10 @@ impl Deliverer<'_> {
                 Ok(SendLookup::Unknowable)
                     if retry::is_ambiguous_for_ever(chunk, self.delivery.failures) =>
                 {
-                    return self.give_up(chunk, "nobody can say whether it arrived").await;
+                    return self.give_up(chunk, replies::ARRIVAL_UNKNOWN).await;
                 }
                 Ok(SendLookup::Unknowable) if self.waits_for_arrivals(chunk) => {
-                    let reason = "nobody can say whether it arrived".to_owned();
+                    let reason = replies::ARRIVAL_UNKNOWN.to_owned();
                     if self.note_failure(is_reachable) >= retry::REACHABLE_FAILURES_MIN {
                         return self.give_up(chunk, &reason).await;
                     }
@@ -325,7 +325,7 @@ impl Deliverer<'_> {
             },
             Ok(Err(ChannelError::Ambiguous(reason))) => self.find_later(chunk, prior, reason).await,
             Err(_) => {
-                let reason = "the platform did not answer in time".to_owned();
+                let reason = replies::PLATFORM_TOO_SLOW.to_owned();
                 self.find_later(chunk, prior, reason).await
             }
         }
@@ -407,7 +407,7 @@ impl Deliverer<'_> {
             // We may not read there any more, so the outcome stays unknown.
             Ok(Err(ChannelError::Refused(_))) => Ok(SendLookup::Unknowable),
             Ok(found) => found.map_err(|error| error.to_string()),
-            Err(_) => Err("the platform did not answer in time".to_owned()),
+            Err(_) => Err(replies::PLATFORM_TOO_SLOW.to_owned()),
         }
     }
 

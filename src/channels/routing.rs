@@ -33,9 +33,9 @@ pub enum InboundEvent {
         message: DecodedMessage,
         sent_at: DateTime<Utc>,
     },
-    /// `at` is the address at which the message would have been remembered as context.
+    /// `address` is where the message would have been remembered as context.
     Deleted {
-        at: Address,
+        address: Address,
         id: MessageId,
         key: DedupKey,
     },
@@ -232,8 +232,8 @@ async fn decide(
             decide_message(publisher, message, Redelivery::Again).await?
         }
         InboundEvent::Edited { message, sent_at } => decide_edit(publisher, message, sent_at),
-        InboundEvent::Deleted { at, id, key } => {
-            InboundDecision::Take(Arrival::Withdrawn { key }, ContextChange::Forget(at, id))
+        InboundEvent::Deleted { address, id, key } => {
+            InboundDecision::Take(Arrival::Withdrawn { key }, ContextChange::Forget(address, id))
         }
         InboundEvent::Pressed(inbound) | InboundEvent::Command(inbound) => {
             let is_group = inbound.chat_kind == ChatKind::Group;
@@ -269,8 +269,8 @@ async fn decide_message(
             ));
         }
         (Route::Overheard, Redelivery::First) => {
-            if let Some(ContextLine { at, id, line }) = context_line(&message) {
-                publisher.remember_overheard(&at, id, line);
+            if let Some(ContextLine { address, id, line }) = context_line(&message) {
+                publisher.remember_overheard(&address, id, line);
             }
         }
         (Route::Overheard, Redelivery::Again) | (Route::Ignored, _) => {}
@@ -294,10 +294,12 @@ fn decide_edit(
     let is_recent = message.inbound.at - sent_at <= EDIT_AGE_MAX;
     let addresses_bot = is_recent && route(&message, rules) == Route::ToBot;
     let change = match context_line(&message) {
-        Some(ContextLine { at, id, .. }) if addresses_bot => ContextChange::Forget(at, id),
+        Some(ContextLine { address, id, .. }) if addresses_bot => {
+            ContextChange::Forget(address, id)
+        }
         // Before the edit is stored: the next message may begin a turn right after that.
-        Some(ContextLine { at, id, line }) => {
-            publisher.reword_overheard(&at, &id, OverheardLine { at: sent_at, ..line });
+        Some(ContextLine { address, id, line }) => {
+            publisher.reword_overheard(&address, &id, OverheardLine { at: sent_at, ..line });
             ContextChange::Reworded
         }
         None => ContextChange::Nothing,
@@ -336,15 +338,15 @@ fn admit_sender(publisher: &Publisher, message: &mut DecodedMessage) -> bool {
 
 /// A message as a line of context.
 struct ContextLine {
-    at: Address,
+    address: Address,
     id: MessageId,
     line: OverheardLine,
 }
 
 /// Returns a message as a line of context. None if it is empty, or has no id.
 fn context_line(message: &DecodedMessage) -> Option<ContextLine> {
-    let (at, id) = (message.context_address.clone(), message.inbound.id.clone()?);
-    Some(ContextLine { at, id, line: message.line()? })
+    let (address, id) = (message.context_address.clone(), message.inbound.id.clone()?);
+    Some(ContextLine { address, id, line: message.line()? })
 }
 
 impl DecodedMessage {

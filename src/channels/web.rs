@@ -32,7 +32,7 @@ const TEXT_CHARS_MAX: usize = 1_000_000;
 /// The largest file in either direction, in bytes.
 pub const FILE_BYTES_MAX: u64 = 50_000_000;
 
-/// Capacity of a page's queue. A page that misses signs still reads all messages from the store.
+/// Capacity of a page's queue. A page that misses notices still reads all messages from the store.
 const BEHIND_MAX: usize = 16;
 
 /// Maximum number of messages that wait to be stored.

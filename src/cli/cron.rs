@@ -11,11 +11,10 @@ use super::{chat, print};
 use crate::channels::markup::unescaped;
 use crate::control::ControlRequest;
 use crate::control::listing::Listing;
-use crate::people;
 use crate::store;
 use crate::tasks::schedule::{self, JobRequest, JobRequestKind, JobRequester, JobScope, Missed};
 use crate::types::job_verb::JobVerb;
-use crate::types::message::{Address, ChatKind, Sender};
+use crate::types::message::Address;
 
 #[derive(Subcommand)]
 pub(super) enum Cron {
@@ -219,14 +218,7 @@ pub(super) async fn handle(on: &Invocation, cron: Cron) -> anyhow::Result<()> {
     }
     let (wanted, to) = cron.into_request();
     if wanted.action.only_reads() && !chat::is_running(home).await? {
-        let asker = JobRequester {
-            to: Address { channel: "".into(), chat: "".into(), thread: None },
-            known_on: "".into(),
-            chat_kind: ChatKind::Private,
-            sender: Sender::person(people::LOCAL, people::LOCAL),
-            tainted: false,
-        };
-        let now = Utc::now();
+        let (asker, now) = (JobRequester::placeholder(), Utc::now());
         // The words are those of a chat.
         let plain = |words: String| anyhow::Error::msg(unescaped(&words));
         let order = wanted.read(asker, now, zone).map_err(plain)?;

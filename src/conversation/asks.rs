@@ -12,7 +12,7 @@ use rusqlite::types::{ToSql, ToSqlOutput};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::{Deserialize, Serialize};
 
-use crate::bus::journal::{self, RowId, read_address_at, read_origin};
+use crate::bus::journal::{self, RowId, read_address_at, read_origin_at};
 use crate::bus::outbox;
 use crate::people::persons::PersonAccount;
 use crate::store::{Json, LenientJson, Time, integer_columns, slice, text_columns};
@@ -170,19 +170,6 @@ const OPEN: &str = "SELECT id, turn, call, kind, delivery, channel, chat, thread
 /// Returns true if a turn has an open question.
 pub fn has_open(store: &Connection, turn: TurnId) -> rusqlite::Result<bool> {
     store.prepare_cached("SELECT 1 FROM asks WHERE state = 'open' AND turn = ?")?.exists([turn])
-}
-
-/// Returns the open approvals in the turn of an approval, which may be decided itself.
-pub fn open_in_turn_of(store: &Connection, id: AskId) -> rusqlite::Result<Vec<Ask>> {
-    let mut rows = store.prepare_cached(&format!(
-        "{OPEN} AND kind = 'approval' AND turn = (SELECT turn FROM asks WHERE id = ?) ORDER BY id"
-    ))?;
-    rows.query_map([id], read)?.collect()
-}
-
-/// Returns a question if it is open.
-pub fn open(store: &Connection, id: AskId) -> rusqlite::Result<Option<Ask>> {
-    store.prepare_cached(&format!("{OPEN} AND id = ?"))?.query_row([id], read).optional()
 }
 
 /// Returns true if an approval has this number, also one that was decided.
@@ -351,7 +338,7 @@ pub fn grants(store: &Connection) -> rusqlite::Result<Vec<Grant>> {
 /// A call that waits for an approval.
 #[derive(Clone, Debug)]
 pub struct AskedCall {
-    pub id: AskId,
+    pub ask: Ask,
     pub tool: String,
     /// JSON.
     pub arguments: String,
@@ -359,8 +346,6 @@ pub struct AskedCall {
     pub made_for: Option<(ChannelName, SenderId, ChatKind)>,
     /// The conversation in which it is made, if that can be read.
     pub origin: Option<Origin>,
-    /// The account of the only person who may decide. None means anybody entitled.
-    pub decider: Option<PersonAccount>,
     pub offers_always: bool,
     /// None if a former version asked the question, or if it cannot be read.
     pub shown: Option<ShownCall>,
@@ -368,9 +353,18 @@ pub struct AskedCall {
     pub files: Option<CallFiles>,
 }
 
+impl AskedCall {
+    /// Returns the account of the only person who may decide. None means anybody entitled.
+    pub fn decider(&self) -> Option<PersonAccount> {
+        let (channel, sender) = (self.ask.at.channel.clone(), self.ask.who.clone()?);
+        Some(PersonAccount { channel, sender })
+    }
+}
+
 const ASKED_CALLS: &str =
-    "SELECT s.channel, s.chat, s.thread, t.sender, s.chat_kind, a.id, c.tool, c.arguments,
-        a.offers_always, a.channel, a.who, a.shown, a.files
+    "SELECT a.id, a.turn, a.call, a.kind, a.delivery, a.channel, a.chat, a.thread, a.who, a.after,
+        s.channel, s.chat, s.thread, t.sender, s.chat_kind, c.tool, c.arguments, a.offers_always,
+        a.shown, a.files
     FROM asks a JOIN calls c ON c.id = a.call JOIN turns t ON t.id = a.turn
     JOIN sessions s ON s.id = t.session
     WHERE a.state = 'open' AND a.kind = 'approval'";
@@ -391,30 +385,36 @@ pub fn approvals(
     Ok(passing)
 }
 
-/// Returns the call of an open approval.
+/// Returns the open approvals in the turn of an approval, which may be decided itself.
+pub fn approvals_in_turn_of(store: &Connection, id: AskId) -> rusqlite::Result<Vec<AskedCall>> {
+    let mut rows = store.prepare_cached(&format!(
+        "{ASKED_CALLS} AND a.turn = (SELECT turn FROM asks WHERE id = ?) ORDER BY a.id"
+    ))?;
+    rows.query_map([id], read_call)?.collect()
+}
+
+/// Returns an approval if it is open.
 pub fn approval(store: &Connection, id: AskId) -> rusqlite::Result<Option<AskedCall>> {
     let mut rows = store.prepare_cached(&format!("{ASKED_CALLS} AND a.id = ?"))?;
     rows.query_row([id], read_call).optional()
 }
 
 fn read_call(row: &Row<'_>) -> rusqlite::Result<AskedCall> {
-    let made_for = read_origin(row).ok().and_then(|origin| {
-        let sender: Json<Sender> = row.get(3).ok()?;
-        let chat_kind: Json<ChatKind> = row.get(4).ok()?;
+    let origin = read_origin_at(row, 10).ok();
+    let made_for = origin.as_ref().and_then(|origin| {
+        let sender: Json<Sender> = row.get(13).ok()?;
+        let chat_kind: Json<ChatKind> = row.get(14).ok()?;
         Some((origin.channel().clone(), sender.0.id, chat_kind.0))
     });
-    let who: Option<SenderId> = row.get(10)?;
-    let channel = row.get(9)?;
     Ok(AskedCall {
-        origin: read_origin(row).ok(),
-        decider: who.map(|sender| PersonAccount { channel, sender }),
-        id: row.get(5)?,
-        tool: row.get(6)?,
-        arguments: row.get(7)?,
+        ask: read(row)?,
+        tool: row.get(15)?,
+        arguments: row.get(16)?,
         made_for,
-        offers_always: row.get(8)?,
-        shown: row.get::<_, Option<LenientJson<_>>>(11)?.and_then(|shown| shown.0),
-        files: row.get::<_, LenientJson<_>>(12)?.0,
+        origin,
+        offers_always: row.get(17)?,
+        shown: row.get::<_, Option<LenientJson<_>>>(18)?.and_then(|shown| shown.0),
+        files: row.get::<_, LenientJson<_>>(19)?.0,
     })
 }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use rusqlite::types::{FromSql, FromSqlResult, ValueRef};
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::store::{Json, LenientJson};
 use crate::types::session::{SessionId, TurnId};
@@ -81,22 +81,17 @@ fn of_turns(
     session: SessionId,
     last: TurnId,
 ) -> rusqlite::Result<Vec<(TurnId, Source)>> {
-    let mut rows = store.prepare_cached(
-        "SELECT id, sources, read_others FROM turns
-         WHERE session = ? AND id <= ? AND (sources IS NOT NULL OR read_others)",
-    )?;
-    let mut rows = rows.query(params![session, last])?;
-    let mut sources_found = Vec::new();
-    while let Some(row) = rows.next()? {
-        let turn = row.get(0)?;
+    let select = "SELECT id, sources, read_others FROM turns
+         WHERE session = ? AND id <= ? AND (sources IS NOT NULL OR read_others)";
+    read_sources(store, select, session, last, |row| {
         let KeptSources(sources) = row.get(1)?;
-        sources_found.extend(sources.unwrap_or_default().into_iter().map(|source| (turn, source)));
+        let mut sources = sources.unwrap_or_default();
         // A former version has deleted calls that had read untrusted content.
         if row.get(2)? {
-            sources_found.push((turn, Source::Unknown));
+            sources.push(Source::Unknown);
         }
-    }
-    Ok(sources_found)
+        Ok(sources)
+    })
 }
 
 fn of_steps(
@@ -104,22 +99,15 @@ fn of_steps(
     session: SessionId,
     last: TurnId,
 ) -> rusqlite::Result<Vec<(TurnId, Source)>> {
-    let mut rows = store.prepare_cached(
-        "SELECT p.turn, p.sources FROM steps p
-         WHERE p.turn IN (SELECT id FROM turns WHERE session = ? AND id <= ?) AND p.input IS NOT NULL",
-    )?;
-    let mut rows = rows.query(params![session, last])?;
-    let mut sources_found = Vec::new();
-    while let Some(row) = rows.next()? {
-        let turn = row.get(0)?;
+    let select = "SELECT p.turn, p.sources FROM steps p
+         WHERE p.turn IN (SELECT id FROM turns WHERE session = ? AND id <= ?) AND p.input IS NOT NULL";
+    read_sources(store, select, session, last, |row| {
         let spans = row.get::<_, Option<LenientJson<Vec<SourceSpan>>>>(1)?;
-        let sources = match spans.and_then(|spans| spans.0) {
+        Ok(match spans.and_then(|spans| spans.0) {
             Some(spans) => spans.into_iter().map(|SourceSpan(source, _)| source).collect(),
             None => vec![Source::Unknown],
-        };
-        sources_found.extend(sources.into_iter().map(|source| (turn, source)));
-    }
-    Ok(sources_found)
+        })
+    })
 }
 
 fn of_calls(
@@ -127,16 +115,25 @@ fn of_calls(
     session: SessionId,
     last: TurnId,
 ) -> rusqlite::Result<Vec<(TurnId, Source)>> {
-    let mut rows = store.prepare_cached(
-        "SELECT c.turn, c.sources FROM calls c
-         WHERE c.turn IN (SELECT id FROM turns WHERE session = ? AND id <= ?) AND c.output IS NOT NULL",
-    )?;
+    let select = "SELECT c.turn, c.sources FROM calls c
+         WHERE c.turn IN (SELECT id FROM turns WHERE session = ? AND id <= ?) AND c.output IS NOT NULL";
+    read_sources(store, select, session, last, |row| Ok(of_call(true, row.get(1)?)))
+}
+
+/// Reads rows that begin with a turn. `sources_of` reads the other columns.
+fn read_sources(
+    store: &Connection,
+    select: &str,
+    session: SessionId,
+    last: TurnId,
+    sources_of: impl Fn(&Row<'_>) -> rusqlite::Result<Vec<Source>>,
+) -> rusqlite::Result<Vec<(TurnId, Source)>> {
+    let mut rows = store.prepare_cached(select)?;
     let mut rows = rows.query(params![session, last])?;
-    let mut sources_found = Vec::new();
+    let mut found = Vec::new();
     while let Some(row) = rows.next()? {
         let turn = row.get(0)?;
-        let sources = of_call(true, row.get(1)?);
-        sources_found.extend(sources.into_iter().map(|source| (turn, source)));
+        found.extend(sources_of(row)?.into_iter().map(|source| (turn, source)));
     }
-    Ok(sources_found)
+    Ok(found)
 }

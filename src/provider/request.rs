@@ -24,7 +24,7 @@ pub struct Request<'a> {
     pub pictures: &'a Pictures,
 }
 
-/// The number of attempts at a provider that cannot be reached.
+/// Retry policy for an unreachable provider.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Attempts {
     /// As often as a person would wait for.

@@ -48,7 +48,7 @@ pub fn no_change_known(path: impl Display) -> String {
 
 /// The reply about a file of another person, whatever became of it.
 pub fn not_yours_to_see(path: impl Display) -> String {
-    format!("{} is not yours to see, so I explain nothing about it.", shown_path(path))
+    format!("You don't have access to {}, so I can't explain it.", shown_path(path))
 }
 
 /// Actions as people are shown them in a chat: what a tool was given is not Markdown there.
@@ -140,8 +140,10 @@ pub struct InstructionChanged<'a> {
 /// workspace.
 pub fn link_target_changed(to: Option<&str>) -> String {
     match to {
-        Some("") => "It is now a link to the whole workspace. I follow it.".to_owned(),
-        Some(to) => format!("It is now a link to {}. I follow it.", visible(to)),
+        Some("") => {
+            "It is now a link to the whole workspace. I use it for my instructions.".to_owned()
+        }
+        Some(to) => format!("It is now a link to {}. I use it for my instructions.", visible(to)),
         None => "It is no longer a link.".to_owned(),
     }
 }

@@ -28,9 +28,6 @@ pub fn no_such_request(id: i64) -> String {
     format!("There is no request {id}. /approve lists those that are waiting.")
 }
 
-/// The person in a question to themselves.
-pub const YOU_YOURSELF: &str = "You";
-
 pub const CALL_FOR_ITS_PERSON: &str =
     "That call belongs to a private conversation of somebody else. Only they can decide it.";
 
@@ -62,8 +59,8 @@ pub fn closed(question: &str, words: &str) -> String {
 #[derive(Clone, Debug)]
 pub struct ApprovalPrompt {
     pub id: i64,
-    /// For whom it is made.
-    pub person: String,
+    /// The person for whom it is made. None if the question goes to themselves.
+    pub person: Option<String>,
     /// True if untrusted content may have asked for it.
     pub is_tainted: bool,
     pub tool: String,
@@ -76,9 +73,9 @@ pub struct ApprovalPrompt {
     pub is_asked_again: bool,
     /// Why it must be, as the rest of a sentence.
     pub why: String,
-    /// The reader of a message that tells what was said in private.
+    /// Recipient, if the message discloses private content.
     pub tells: Option<String>,
-    /// Calls of the tool can be allowed for good.
+    /// Calls of the tool can be allowed permanently.
     pub can_be_granted: bool,
     /// Longer ones come as a file.
     pub chars_max: usize,
@@ -87,10 +84,13 @@ pub struct ApprovalPrompt {
 impl ApprovalPrompt {
     /// Names the person who asked for the call, which a page may have asked for instead.
     fn asked_by(&self) -> String {
-        let person = as_is(&self.person);
-        match self.is_tainted {
-            true => format!("{person} may not have asked for this."),
-            false => format!("{person} asked for this."),
+        match (self.person.as_ref().map(as_is), self.is_tainted) {
+            (Some(person), true) => {
+                format!("This may come from untrusted content, not from {person}.")
+            }
+            (Some(person), false) => format!("{person} asked for this."),
+            (None, true) => "This may come from untrusted content, not from you.".to_owned(),
+            (None, false) => "You asked for this.".to_owned(),
         }
     }
 
@@ -133,7 +133,7 @@ impl ApprovalPrompt {
 
 /// Stands before a call that is asked about again. A version that asked before may not have stored its files.
 const ASKED_AGAIN: &str =
-    "I ask again, because this may not be what you were shown. This is what the call does now.\n";
+    "I'm asking again because the files may have changed. This is what the call would do now.\n";
 
 /// Asks whether a call may be made.
 pub fn ask_approval(call: &ApprovalPrompt, minutes: u64) -> String {
@@ -286,11 +286,11 @@ pub fn where_to_ask(text: &str) -> String {
 pub fn offer_deferred_calls(calls: &[(i64, &str)]) -> String {
     match calls {
         [(id, _)] => format!(
-            "Shall I do exactly this now? (Or reply /approve later {id} or /deny later {id}.) I can do it for 24 hours."
+            "Shall I do exactly this now? (Or reply /approve later {id} or /deny later {id}.) You can approve this for 24 hours."
         ),
         calls => format!(
             "Shall I do exactly this now? {}. (/approve later NUMBER does one of them, and with `all` behind it, all \
-             of them.) I can do it for 24 hours.",
+             of them.) You can approve this for 24 hours.",
             listed(calls)
         ),
     }
@@ -318,7 +318,7 @@ pub fn making_deferred_calls(tools: &[&str]) -> String {
 
 /// Explains that not all approved calls could begin. `begun`: the tools of those that did.
 pub fn too_many_deferred_calls(most: usize, begun: &[&str]) -> String {
-    let busy = format!("I'm making {most} such calls now, as many as I can.");
+    let busy = format!("I'm already running {most} approved calls, the maximum.");
     let again = "Please approve the rest when one of them has ended.";
     match begun {
         [] => format!("{busy} {again}"),
@@ -350,14 +350,13 @@ pub fn denied_call(tool: &str) -> String {
 
 pub fn revoked_grants(tool: &str, grants: usize) -> String {
     match grants {
-        0 => format!("{} was not always allowed for anyone.", as_is(tool)),
+        0 => format!("{} had no permanent approval.", as_is(tool)),
         _ => format!("I'll ask again before each call of {}.", as_is(tool)),
     }
 }
 
 /// Confirms that a conversation goes on without what others wrote. `cut`: the messages of the person that did not fit.
 pub fn cleaned(left_out: usize, cut: usize) -> String {
-    let left_out = counted(left_out as u64, "message");
     let own = match cut {
         0 => "Your own words are still here.".to_owned(),
         cut => format!(
@@ -366,7 +365,7 @@ pub fn cleaned(left_out: usize, cut: usize) -> String {
         ),
     };
     format!(
-        "I left out the untrusted content, and {left_out} of mine that came after it. {own} The old conversation is saved."
+        "I left out the untrusted content, and {left_out} of my later messages. {own} The old conversation is saved."
     )
 }
 

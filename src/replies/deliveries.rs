@@ -32,6 +32,12 @@ pub fn given_up_here(count: i64, reason: &str) -> String {
     }
 }
 
+// The reasons why a message was given up, as the rest of a sentence:
+
+pub const UNDELIVERED_FOR_A_WEEK: &str = "it could not be delivered for a week";
+pub const ARRIVAL_UNKNOWN: &str = "nobody can say whether it arrived";
+pub const PLATFORM_TOO_SLOW: &str = "the platform did not answer in time";
+
 /// Marks a chunk that the platform may already have.
 pub fn perhaps_repeated(text: &str) -> String {
     format!("(perhaps sent twice)\n{text}")

@@ -22,7 +22,7 @@ pub fn marked_files<'a>(
     jobs: &[i64],
 ) -> String {
     let count = files.len();
-    let mut text = "Others may have written these files of your workspace, before I kept that apart. I treat them as \
+    let mut text = "In an older version, others may have written these files in your workspace. I treat them as \
                     untrusted until you decide:"
         .to_owned();
     for (path, author) in files.take(LISTED_MAX) {
@@ -68,7 +68,7 @@ pub fn marked_moved(done: usize, left: &[String]) -> String {
 
 fn with_left(mut text: String, left: &[String]) -> String {
     for why in left {
-        let _ = write!(text, "\n- Not {why}");
+        let _ = write!(text, "\n- Skipped {why}");
     }
     text
 }
@@ -90,5 +90,5 @@ pub fn not_marked(path: &str) -> String {
 }
 
 /// Offers `/clean` in a conversation of a former version.
-pub const OFFERS_CLEAN: &str = "This conversation of before my update contains text that others wrote, so I ask before \
-                                many actions here. /clean leaves that text out.";
+pub const OFFERS_CLEAN: &str = "This conversation began before my update and contains text that others wrote, so I ask \
+                                before many actions here. /clean leaves that text out.";

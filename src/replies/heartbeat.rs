@@ -26,7 +26,7 @@ pub struct HeartbeatShown {
     /// None: the config has it off.
     pub every_minutes: Option<u64>,
     pub quiet: Option<String>,
-    /// Why it was switched off; empty if somebody wished that.
+    /// Why it was switched off; empty if a person switched it off.
     pub off: Option<String>,
     pub next: Option<String>,
     /// True if the file asks for something. None if it cannot be read.

@@ -65,7 +65,7 @@ pub const COMMANDS_NOT_SANDBOXED: &str =
     "files can't be sandboxed on this machine, so jobs can't run commands";
 
 pub fn commands_need(needs: impl Display, is: impl Display) -> String {
-    format!("commands need the role {needs}, and the person's role there is {is}")
+    format!("commands need the role {needs}, but this person has the role {is} there")
 }
 
 /// `shell` says how the shell is.
@@ -101,7 +101,7 @@ pub fn command_of_job(id: impl Display) -> String {
 
 /// Stands where the middle of an output was.
 pub fn cut_out(bytes: u64) -> String {
-    format!("[… {bytes} bytes in all …]")
+    format!("[… shortened; {bytes} bytes in total …]")
 }
 
 pub const JOB_COMMAND_CUT_OFF: &str = "Its command was cut off when I stopped. I can't tell how much it had done, and I won't repeat it.";

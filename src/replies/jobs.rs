@@ -221,7 +221,7 @@ pub fn job_changed(job: &JobShown, drops_unasked: bool) -> String {
     format!("Changed: job {}.{dropped}", head(job))
 }
 
-pub const JOB_UNASKED_DROPPED: &str = " It no longer has tools and sites without approval: these were for the former text. Name them again if it needs them.";
+pub const JOB_UNASKED_DROPPED: &str = " Its approved tools and sites were cleared because the text changed. Name them again if it needs them.";
 
 pub fn job_resumed(job: &JobShown) -> String {
     format!("Resumed: job {}.", head(job))
@@ -390,7 +390,7 @@ pub const JOB_BROKE: &str = "Something went wrong on my side. The details are in
 
 pub fn job_interrupted(id: i64, about: &str) -> String {
     let about = short_line(about, ABOUT_CHARS_MAX);
-    format!("Job {id} ({about}) was interrupted. I won't repeat it before it is next due.")
+    format!("Job {id} ({about}) was interrupted. It will run again when next due.")
 }
 
 pub fn job_person_without_access(id: impl Display, about: &str, person: impl Display) -> String {
@@ -404,8 +404,8 @@ pub fn job_person_without_access(id: impl Display, about: &str, person: impl Dis
 /// The notice to the owner about a job that was private until now.
 pub fn job_works_as_in_a_group(id: impl Display, to: impl Display) -> String {
     format!(
-        "Job {id} reports to {}, which I don't know as a private chat of its person. So it now works as in a group, \
-         without their files, memory and conversations. If it is their chat, they can write to me there; \
+        "Job {id} reports to {}, which I don't know as a private chat of its person. So it now runs \
+         without their private files, memory and conversations. If it is their chat, they can write to me there; \
          then remove the job with /jobs rm {id}, and make it again.",
         as_is(to)
     )

@@ -49,8 +49,8 @@ pub fn mcp_texts_changed(server: &str, changes: Option<&str>) -> String {
         None => "The file above has all of it.".to_owned(),
     };
     format!(
-        "The MCP server {server} has changed its tool descriptions. My model keeps the texts that you accepted, \
-         until you accept these.\n{shown}\nShall I use exactly these texts? (/trust mcp:{server} shows them again.)"
+        "The MCP server {server} has changed its tool descriptions. I'll keep using the descriptions you accepted \
+         until you approve these.\n{shown}\nShall I use exactly these texts? (/trust mcp:{server} shows them again.)"
     )
 }
 
@@ -116,5 +116,5 @@ pub fn mcp_exposed(by: &Path, secrets: Option<&Path>) -> String {
         None => "Peacrab's home".to_owned(),
         Some(file) => format!("the secrets in {}", file.display()),
     };
-    format!("it is not started, because it could read {hidden} by {}", by.display())
+    format!("it is not started, because it could read {hidden} through {}", by.display())
 }

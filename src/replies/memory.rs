@@ -8,8 +8,7 @@ pub const REMEMBER_USAGE: &str = "Use /remember with one or two sentences, such 
 pub const REMEMBER_IN_GROUPS: &str =
     "In a group, only an admin can tell me what to remember for the group.";
 pub const FACTS_FULL: &str = "I can't keep more facts. /forget some first; /memory shows them.";
-pub const NO_FACTS: &str =
-    "I keep no facts about you yet. /remember TEXT keeps one. I also find what we said before.";
+pub const NO_FACTS: &str = "I keep no facts about you yet. /remember TEXT keeps one. I can also search our past conversations.";
 pub const NO_GROUP_FACTS: &str =
     "I keep no facts for this group yet. An admin can add one: /remember TEXT.";
 
@@ -100,7 +99,7 @@ pub struct FactInFile<'a> {
 /// The text of FACTS.md: facts by kind.
 pub fn facts_file(facts: &[FactInFile<'_>]) -> String {
     let mut text = "# Facts\n\nI make this file from the facts that I keep about you. If you change, add or delete lines here, send \
-         me `/memory FACTS.md`: I show what changed, and it counts once you say yes.\n"
+         me `/memory FACTS.md`: I show what changed, and changes apply once you confirm.\n"
         .to_owned();
     let mut kind = "";
     for fact in facts {
@@ -228,8 +227,7 @@ pub fn may_forget(shown: &ForgetShown<'_>) -> String {
     for path in memory {
         let _ = writeln!(text, "{}", shown_path(path));
     }
-    let _ =
-        writeln!(text, "{steps} of our messages and answers, and {others} other records of them");
+    let _ = writeln!(text, "{steps} of our messages and answers, and {others} related records");
     let lists = [
         ("I'll delete these files that came with messages", sent),
         (

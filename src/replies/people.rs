@@ -8,7 +8,7 @@ pub const PEOPLE_FOR_OWNER: &str =
     "Only my owner can see and change the people I know, in private.";
 
 pub const PEOPLE_USAGE: &str = "\
-Use /people, /people pNUMBER for one person with buttons, or /people guest, user, admin, block, unblock remove or purge pNUMBER.";
+Use /people, /people pNUMBER for one person with buttons, or /people guest, user, admin, block, unblock, remove or purge pNUMBER.";
 
 pub const NO_SUCH_PERSON: &str = "There is no such person. /people lists them with their numbers.";
 
@@ -149,9 +149,9 @@ pub fn link_code(code: &str) -> String {
 
 /// The question on the account with the higher role.
 pub fn link_asks(this: impl Display, other: impl Display, role: impl Display) -> String {
+    let other = as_is(other);
     format!(
-        "Is {} yours, too? If so, it and {} become one person: it gets the role {role} and shares your budget. Answer no if you didn't send the code there yourself.",
-        as_is(other),
+        "Is {other} yours, too? If so, it and {} become one person: {other} gets the role {role} and shares your budget. Answer no if you didn't send the code there yourself.",
         as_is(this),
     )
 }
@@ -164,7 +164,7 @@ pub fn owner_hears_of_link(one: impl Display, other: impl Display, number: impl 
     format!("{} and {} are now one person ({number}).", as_is(one), as_is(other))
 }
 
-pub const UNLINKED: &str = "This account is now a person of its own.";
+pub const UNLINKED: &str = "This account is no longer linked to your others.";
 
 pub const NOT_LINKED: &str = "This account is not linked to another one.";
 

@@ -25,7 +25,7 @@ pub fn persona(shown: &PersonaShown) -> String {
         (Some(name), "default") => format!("My persona here is {name}, which is the default."),
         (Some(name), reason) => format!("My persona here is {name}, because of the {reason}."),
         (None, "guest") => {
-            "I have no persona here. You are a guest, so my tools are few.".to_owned()
+            "I have no persona here. As a guest you have only a few tools.".to_owned()
         }
         (None, _) => "I have no persona here. The usual settings apply.".to_owned(),
     };
@@ -33,7 +33,7 @@ pub fn persona(shown: &PersonaShown) -> String {
         true => "none".to_owned(),
         false => shown.tools.join(", "),
     };
-    let _ = write!(text, "\nTools for you: {tools}");
+    let _ = write!(text, "\nTools available to you: {tools}");
     if !shown.models.is_empty() {
         let _ = write!(text, "\nModels: {}", shown.models.join(", "));
     }

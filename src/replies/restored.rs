@@ -76,7 +76,7 @@ pub fn backup_failed(folder: impl Display, reason: impl Display) -> String {
 /// Tells the owner that a regular backup is without files that could not be read.
 pub fn backup_left_out(file: impl Display, count: u64, lines: &[String]) -> String {
     let mut text = format!(
-        "The backup {} is not whole, because I can't read {count} of my files and folders. Please check who may read them, \
+        "The backup {} is incomplete, because I can't read {count} of my files and folders. Please check who may read them, \
          and the disk. I won't mention it again until a backup has everything.",
         as_is(file)
     );

@@ -11,7 +11,7 @@ pub struct UsageShown {
     pub written: u64,
     /// With its currency.
     pub cost: String,
-    /// Of the calls, those whose price is unknown.
+    /// Number of calls whose price is unknown.
     pub unpriced: u64,
 }
 
@@ -139,7 +139,7 @@ pub fn over_budget(budget: &BudgetShown, may_raise: bool) -> String {
     let (name, most, until) = (budget.name(), budget.most(), &budget.until);
     if budget.is_in_use {
         return format!(
-            "{name} of {most} has too little left while I'm working on another answer. Try again once that has arrived. It resets {until}.{raise}"
+            "{name} of {most}: the rest is reserved for an answer in progress. Try again once that has arrived. It resets {until}.{raise}"
         );
     }
     let is_partly = match budget.percent < 100 {

@@ -25,7 +25,7 @@ pub struct StatusShown<'a> {
     pub mcp_servers: Vec<String>,
     /// Read and written in the last 30 days.
     pub tokens: (u64, u64),
-    /// Of the last prompt here, and what there is room for.
+    /// Tokens of the last prompt here, and of the context window.
     pub context: (u64, u64),
     /// True if the provider has counted it. Otherwise it is an estimate.
     pub is_counted: bool,
@@ -79,7 +79,9 @@ pub fn status(status: &StatusShown<'_>) -> String {
     };
     let here = if *busy_here { "I'm working here" } else { "I'm idle here" };
     let tools = match status.tools {
-        (all, described) if described < all => format!("{all} ({described} at once)"),
+        (all, described) if described < all => {
+            format!("{all} ({described} described in the prompt)")
+        }
         (all, _) => all.to_string(),
     };
     let dropped = match status.tools_dropped {

@@ -121,7 +121,7 @@ pub fn folder_to_trust(folder: &FolderToTrust) -> String {
         }
     }
     if *more > 0 || *is_cut {
-        text.push_str("\nName a folder beneath it to see the files in that one.");
+        text.push_str("\nUse /trust with a subfolder to list its files.");
     }
     if !left_out.is_empty() {
         text.push_str("\n\nLeft out:");

@@ -12,7 +12,7 @@ pub const WEB_PRIVATELY: &str =
     "A sign-in link is for you alone. Please send me /web in a private chat.";
 pub const WEB_FROM_ELSEWHERE: &str = "You are signed in here already. For another browser, send /web to me in \
     another chat, or run `peacrab web`.";
-pub const WEB_WITHOUT_ACCOUNT: &str = "The page is for people whom the owner has let in by name. Ask the owner to make \
+pub const WEB_WITHOUT_ACCOUNT: &str = "The page is for people the owner has added. Ask the owner to make \
     you a user: /people lists everybody.";
 pub const WEB_TOO_OFTEN: &str =
     "You already have several links. Use the last one, or try again in a minute.";

@@ -89,8 +89,8 @@ pub fn fact_explained(explanation: &FactExplanation<'_>) -> String {
     lines.push(format!("Kept since {day}: {source}."));
     lines.push(match &fact.standing {
         FactStanding::InPrompt => "It is in my prompts.".to_owned(),
-        FactStanding::Found => "It is found when it matters.".to_owned(),
-        FactStanding::Until(day) => format!("It was true until {day}, and is history now."),
+        FactStanding::Found => "I look it up when relevant.".to_owned(),
+        FactStanding::Until(day) => format!("It was true until {day}; I keep it as history."),
         FactStanding::Offered => "It is in no prompt until you keep it: see /memory.".to_owned(),
     });
     lines.push(match uses {

@@ -26,7 +26,7 @@ use super::{ENTRY, Protections, Sandbox, SandboxCommand};
 use crate::sandbox::wire::{self, ExceededLimit, GuardReport, SandboxSpec, SandboxTask};
 
 /// Maximum output of a command, in bytes. One that writes more is ended: nobody reads that, and it costs the machine.
-pub const OUTPUT_BYTES_MAX: u64 = 1024 * 1024 * 1024;
+const OUTPUT_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 
 /// Maximum time to wait for the end of a command after its stop order. Its guard goes on by itself: without it,
 /// processes might be left.
@@ -116,30 +116,9 @@ pub async fn run_until(
             // A command need not read its input.
             feed.write(input).await.ok();
         }
-        std::future::pending::<()>().await;
     };
-    let reading = async {
-        let mut piece = vec![0; PIECE_BYTES];
-        let exceeded = loop {
-            let read = tokio::select! {
-                () = stop.cancelled() => break Some(ExceededLimit::Asked),
-                read = sandboxed.read_output(&mut piece) => read,
-            };
-            let Some(bytes) = read else { break None };
-            kept.take(&piece[..bytes]);
-            if kept.total() > OUTPUT_BYTES_MAX {
-                break Some(ExceededLimit::Output);
-            }
-        };
-        match exceeded {
-            Some(exceeded) => sandboxed.kill_for(exceeded).await,
-            None => sandboxed.end_by(stop).await,
-        }
-    };
-    let ending = tokio::select! {
-        () = writing => unreachable!("it never ends"),
-        ending = reading => ending,
-    };
+    let mut take = |piece: &[u8]| kept.take(piece);
+    let ending = sandboxed.follow(writing, &mut take, stop).await;
     Ok(FinishedCommand { kept, ending, took: began.elapsed() })
 }
 
@@ -184,18 +163,51 @@ impl RunningSandbox {
         self.input.take()
     }
 
+    /// Follows it to its end, while `write` writes its input and `take` gets each piece of its output. Ends it at `stop`,
+    /// and when its output is too long. All of it is gone when this returns, unless that takes too long.
+    pub async fn follow(
+        mut self,
+        write: impl Future<Output = ()>,
+        take: &mut (dyn FnMut(&[u8]) + Send),
+        stop: &CancellationToken,
+    ) -> CommandEnding {
+        let writing = async {
+            write.await;
+            std::future::pending::<()>().await;
+        };
+        let reading = async {
+            let mut piece = vec![0; PIECE_BYTES];
+            let mut total: u64 = 0;
+            let exceeded = loop {
+                let read = tokio::select! {
+                    () = stop.cancelled() => break Some(ExceededLimit::Asked),
+                    read = self.read_output(&mut piece) => read,
+                };
+                let Some(bytes) = read else { break None };
+                take(&piece[..bytes]);
+                total += bytes as u64;
+                if total > OUTPUT_BYTES_MAX {
+                    break Some(ExceededLimit::Output);
+                }
+            };
+            match exceeded {
+                Some(exceeded) => self.stop(Vec::new(), Some(exceeded)).await,
+                None => self.end_by(stop).await,
+            }
+        };
+        tokio::select! {
+            () = writing => unreachable!("it never ends"),
+            ending = reading => ending,
+        }
+    }
+
     /// Reads the next piece of its output, and returns its length. None at the end, or when its time is over.
-    pub async fn read_output(&mut self, piece: &mut [u8]) -> Option<usize> {
+    async fn read_output(&mut self, piece: &mut [u8]) -> Option<usize> {
         let read = timeout_at(self.until, self.output.read(piece)).await;
         read.ok()?.ok().filter(|bytes| *bytes > 0)
     }
 
-    /// Waits for its end, and ends it when its time is over.
-    pub async fn wait(self) -> CommandEnding {
-        self.end_by(&CancellationToken::new()).await
-    }
-
-    /// As [`Self::end`], and ends it at `stop`.
+    /// Waits for its end, and ends it at `stop` and when its time is over.
     async fn end_by(mut self, stop: &CancellationToken) -> CommandEnding {
         let mut reports = Vec::new();
         let ended = timeout_at(self.until, read_reports(&mut self.control, &mut reports));
@@ -206,11 +218,7 @@ impl RunningSandbox {
         self.stop(reports, exceeded).await
     }
 
-    /// Ends it for this reason.
-    pub async fn kill_for(self, exceeded: ExceededLimit) -> CommandEnding {
-        self.stop(Vec::new(), Some(exceeded)).await
-    }
-
+    /// Ends it for this reason, unless it has ended by itself.
     async fn stop(
         mut self,
         mut reports: Vec<u8>,

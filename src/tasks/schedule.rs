@@ -202,9 +202,9 @@ impl Scheduler {
         }
         let was_set_back = watch.seen.is_some_and(|seen| now < seen - SET_BACK_MIN);
         if was_set_back || watch.seen.is_none() {
-            let reckon = move |store: &Connection| recompute_due_times(store, now);
+            let recompute = move |store: &Connection| recompute_due_times(store, now);
             if store.read(move |store| pass::is_out(store, now)).await? {
-                store.write("jobs reckoned", Sync::Later, reckon).await?;
+                store.write("jobs recomputed", Sync::Later, recompute).await?;
             }
         }
         watch.seen = Some(now);

@@ -319,7 +319,7 @@ pub(super) fn changed(change: FileChange, done: &str) -> Result<ToolOutput, Tool
 /// Returns the reach of a change. Instructions and memory have reaches of their own.
 pub(super) fn reach_of(path: &WorkspacePath) -> Reach {
     match path {
-        path if path.is_change_reported() => Reach::Rules,
+        path if path.is_change_reported() => Reach::Instructions,
         path if is_memory(path) => Reach::Memory,
         _ => Reach::File(path.folder()),
     }

@@ -80,7 +80,7 @@ impl Tool for MemorySearch {
             who: cx.who.clone(),
             files: cx.reader(),
         };
-        let wish = RecallRequest {
+        let request = RecallRequest {
             terms: terms.clone(),
             scope,
             since,
@@ -89,7 +89,7 @@ impl Tool for MemorySearch {
             seen: None,
             common: CommonTerms::default(),
         };
-        let found = find::find(&cx.actions.store, &cx.workspace, &reader, &wish).await?;
+        let found = find::find(&cx.actions.store, &cx.workspace, &reader, &request).await?;
         let shown: Vec<_> =
             found.passages.iter().map(|it| format_passage(it, &terms, cx.now.timezone())).collect();
         let mut text = cut(&shown.join("\n\n"), "Search for something rarer.");

@@ -207,8 +207,8 @@ impl ToolSet {
         Arc::clone(&self.mcp_tools.borrow())
     }
 
-    /// Waits for the first attempts to connect to MCP servers, at most for seconds after the daemon's start.
-    pub async fn arrived(&self) {
+    /// Waits until the first connection attempts to MCP servers have ended, for a bounded time.
+    pub async fn wait_for_mcp_servers(&self) {
         self.mcp_tools.subscribe().wait_for(|mcp_tools| !mcp_tools.coming).await.ok();
     }
 

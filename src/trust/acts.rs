@@ -45,7 +45,7 @@ pub enum Reach {
     /// It writes to a command that runs already, whose folders were decided when it began.
     RunningCommand,
     /// It changes instructions or skills.
-    Rules,
+    Instructions,
     /// It changes the memory, which later conversations trust.
     Memory,
     /// It requests this URL, which sends the URL's content to the server.

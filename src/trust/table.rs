@@ -81,7 +81,7 @@ impl Act {
             Reach::Outside => Self::ActOutside,
             Reach::JobNeeds => Self::GrantJob,
             Reach::Tell(_) => Self::Tell,
-            Reach::Rules => Self::WriteInstructions,
+            Reach::Instructions => Self::WriteInstructions,
             Reach::Memory => Self::WriteMemory,
             Reach::Url(_) if knows_url => Self::OpenNamedUrl,
             Reach::Url(_) => Self::OpenUrl,

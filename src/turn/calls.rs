@@ -1,15 +1,12 @@
 //! One tool call, from planned or interrupted to its outcome.
 
+mod attempts;
 mod fate;
 mod reports;
 
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use futures_util::FutureExt;
-use tokio::time::timeout;
 
 use crate::services::Services;
 use crate::tasks::schedule::JobOperation;
@@ -17,7 +14,6 @@ use crate::tools::{
     AnyTool, Effect, ToolChange, ToolContext, ToolError, ToolKind, ToolOutput, ToolTerms,
 };
 use crate::trust::taint::{ReadingPerson, SourceReader};
-use crate::turn::bounded_output::within_bounds;
 use crate::turn::call_context::CallContext;
 use crate::turn::commits::{self, CallEnd, CallStart};
 use crate::turn::detour;
@@ -31,13 +27,11 @@ use crate::types::source::Source;
 use crate::types::untrusted;
 use crate::workspace::{FileChange, FileError, Workspace, WorkspacePath};
 
+use attempts::call_tool;
 pub(crate) use fate::{CallFate, find_fate};
 use reports::{
     instruction_changes, interrupted_changes, report_instruction_change, show_own_words,
 };
-
-/// Maximum time of a tool call.
-const CALL_TIME_MAX: Duration = Duration::from_secs(120);
 
 /// Maximum number of tries of a call whose file others change at the same time: more than approved calls run at once.
 const TRIES_MAX: usize = 8;
@@ -106,7 +100,7 @@ pub(crate) async fn run(
     let CallContext { turn, call, .. } = *calling;
     if let CallOutcome::Running { intent, result } = &call.outcome {
         match find_fate(&turns.services, intent).await {
-            CallFate::Yes => {
+            CallFate::Happened => {
                 let outcome = CallOutcome::Done(result.clone());
                 let mut effects = match interrupted_changes(turns, intent).await {
                     Some((path, lines)) => vec![report_instruction_change(calling, &path, &lines)],
@@ -123,7 +117,7 @@ pub(crate) async fn run(
             CallFate::Unknown => {
                 return settle(&turns.services, turn, call, CallOutcome::Interrupted).await;
             }
-            CallFate::No => {}
+            CallFate::NotHappened => {}
         }
     }
     let tool = match tool {
@@ -174,7 +168,7 @@ async fn try_call(
     }
     let called = match acts {
         true => act(turns, calling, cx, tool, terms).await?,
-        false => attempts(tool, terms, call, cx).await,
+        false => call_tool(tool, terms, call, cx).await,
     };
     if let (Ok(output), Some(approval)) = (&called, approval.filter(|_| !acts))
         && !proposed::covers(approval, proposed::files_of(turns, output).await.as_ref())
@@ -294,47 +288,10 @@ async fn act(
     let (result, sources) = (String::new(), Vec::new());
     let start = CallStart { call: call.id, intent, undo: None, result, sources };
     commits::start_call(&turns.services.bus.store, *turn, start).await?;
-    let called = attempts(tool, terms, call, cx).await;
+    let called = call_tool(tool, terms, call, cx).await;
     drop(watch);
     turns.instruction_watcher.report_changes().await?;
     Ok(called)
-}
-
-/// Calls the tool, and once more after a transient error if the tool allows retries.
-async fn attempts(
-    tool: &dyn AnyTool,
-    terms: ToolTerms,
-    call: &Call,
-    cx: &ToolContext,
-) -> Result<ToolOutput, ToolError> {
-    match attempt(tool, call, cx).await {
-        Err(ToolError::Transient(words)) if terms.retries => {
-            tracing::info!(tool = %call.tool, %words, "Retrying a tool call");
-            attempt(tool, call, cx).await
-        }
-        ended => ended,
-    }
-}
-
-/// Calls the tool. A tool that hangs or panics fails alone.
-async fn attempt(
-    tool: &dyn AnyTool,
-    call: &Call,
-    cx: &ToolContext,
-) -> Result<ToolOutput, ToolError> {
-    let called = AssertUnwindSafe(tool.call_json(&call.arguments, cx)).catch_unwind();
-    match timeout(CALL_TIME_MAX, called).await {
-        Ok(Ok(output)) => within_bounds(output),
-        Ok(Err(_)) => {
-            tracing::error!(tool = %call.tool, "A tool panicked");
-            Err(ToolError::Transient(format!("{} broke; the fault is in my log.", call.tool)))
-        }
-        Err(_) => Err(ToolError::Transient(format!(
-            "{} took longer than {} seconds and was given up.",
-            call.tool,
-            CALL_TIME_MAX.as_secs()
-        ))),
-    }
 }
 
 /// Makes the change that a tool has prepared, between the commits of its start and its end. The former

@@ -1,7 +1,7 @@
 //! The commits of a turn. Each combines several tables in one transaction, where a crash must leave
 //! either everything or nothing. Each first checks that the turn still runs.
 
-mod beginning;
+mod start;
 mod calls;
 mod closing;
 mod delegated;
@@ -17,7 +17,6 @@ mod waiting;
 use guarded::commit_if_running;
 use rusqlite::Connection;
 
-pub(crate) use beginning::{TurnBeginning, UsedFacts, resume_turn, start_turn};
 pub(crate) use calls::{CallEnd, CallStart, end_call, start_call};
 pub(crate) use closing::{
     close_failing_ask, close_failing_rows, close_unreadable_rows, end_unreadable_turn, give_up_task,
@@ -30,6 +29,7 @@ pub(crate) use delegated::suspend_for_subagent;
 pub use jobs::handle_order;
 pub(crate) use parting::{end_suspended_of, end_without_access, part_from_past};
 pub(crate) use pause::{PausedConversation, clean_conversation};
+pub(crate) use start::{TurnBeginning, UsedFacts, resume_turn, start_turn};
 pub(crate) use steps::{ModelStep, commit_step};
 pub(crate) use stopping::{StopKind, interrupt_turn, stop_conversation};
 pub(crate) use waiting::{Suspension, WaitNotice, suspend_for_model};

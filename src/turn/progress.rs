@@ -38,39 +38,39 @@ const DRAFT_TIME_MAX: Duration = Duration::from_secs(30);
 const ERASE_ATTEMPTS_MAX: u32 = 60;
 
 /// Maximum wait for queued reactions when the turn has ended. The next turn of the chat waits meanwhile.
-const SIGNS_WAIT_MAX: Duration = Duration::from_secs(1);
+const REACTIONS_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// The inputs of the display of a running turn.
 pub(crate) struct TurnProgress {
     pub(crate) draft: watch::Receiver<Draft>,
-    pub(crate) signs: mpsc::Receiver<Hint>,
+    pub(crate) reactions: mpsc::Receiver<Hint>,
 }
 
-/// Runs the work of a turn, and shows its progress. Reactions are shown even if the answer is faster. `quiet` is held
-/// while a draft is being sent. A background task has no address and no display.
+/// Runs the work of a turn, and shows its progress. Reactions are shown even if the answer is faster. `draft_lock` is
+/// held while a draft is being sent. A background task has no address and no display.
 pub(crate) async fn show<T>(
     turns: &TurnServices,
     to: Option<&Address>,
-    TurnProgress { draft, signs }: TurnProgress,
-    quiet: &Arc<Mutex<()>>,
+    TurnProgress { draft, reactions }: TurnProgress,
+    draft_lock: &Arc<Mutex<()>>,
     work: impl Future<Output = T>,
 ) -> T {
     let place_and_channel = to.and_then(|to| Some((to, turns.services.channels.get(&to.channel)?)));
     let Some((to, adapter)) = place_and_channel else { return work.await };
     let channel = adapter.as_ref();
-    let mut signs = pin!(show_signs(channel, to, signs).fuse());
+    let mut reactions = pin!(show_reactions(channel, to, reactions).fuse());
     let drafts = async {
         match channel.limits().drafts {
             Drafts::Hinted { every } => hint_drafts(channel, to, draft, every).await,
             Drafts::Edited { every, every_in_groups } => {
                 let mut drafter =
-                    Drafter { turns, channel: adapter, to, quiet, made: None, anew: 0 };
+                    Drafter { turns, channel: adapter, to, draft_lock, made: None, anew: 0 };
                 drafter.edit_drafts(draft, [every, every_in_groups]).await;
             }
         }
     };
     let progress = async {
-        tokio::join!(show_typing(channel, to), signs.as_mut(), drafts);
+        tokio::join!(show_typing(channel, to), reactions.as_mut(), drafts);
         pending::<Infallible>().await
     };
     let result = tokio::select! {
@@ -78,15 +78,15 @@ pub(crate) async fn show<T>(
         result = work => result,
         never = progress => match never {},
     };
-    if !signs.is_terminated() {
-        timeout(SIGNS_WAIT_MAX, signs).await.ok();
+    if !reactions.is_terminated() {
+        timeout(REACTIONS_WAIT_MAX, reactions).await.ok();
     }
     result
 }
 
-async fn show_signs(channel: &dyn Channel, to: &Address, mut signs: mpsc::Receiver<Hint>) {
-    while let Some(sign) = signs.recv().await {
-        hint(channel, to, sign).await;
+async fn show_reactions(channel: &dyn Channel, to: &Address, mut reactions: mpsc::Receiver<Hint>) {
+    while let Some(reaction) = reactions.recv().await {
+        hint(channel, to, reaction).await;
     }
 }
 
@@ -154,7 +154,7 @@ struct Drafter<'a> {
     turns: &'a TurnServices,
     channel: &'a Arc<dyn Channel>,
     to: &'a Address,
-    quiet: &'a Arc<Mutex<()>>,
+    draft_lock: &'a Arc<Mutex<()>>,
     made: Option<MessageId>,
     /// The value of [`Draft::anew`] for the draft `made`.
     anew: u32,
@@ -218,7 +218,7 @@ impl Drafter<'_> {
         draft: &watch::Receiver<Draft>,
         text: String,
     ) -> Result<(), ChannelError> {
-        let quiet = Arc::clone(self.quiet).lock_owned().await;
+        let draft_lock = Arc::clone(self.draft_lock).lock_owned().await;
         let current = draft.borrow().clone();
         if self.anew != current.anew {
             (self.made, self.anew) = (None, current.anew);
@@ -236,7 +236,7 @@ impl Drafter<'_> {
         let (draft, anew) = (draft.clone(), current.anew);
         let underway = DraftUnderway { channel, store, turn, draft, anew, message };
         // The task outlives the turn: a dropped draft could still arrive, and stay beside the answer.
-        let shown = self.turns.drafts.under_way.spawn(underway.show(quiet)).await;
+        let shown = self.turns.drafts.under_way.spawn(underway.show(draft_lock)).await;
         self.made = shown.unwrap_or_else(|_| Err(unknown_outcome()))?;
         Ok(())
     }
@@ -259,9 +259,12 @@ struct DraftUnderway {
 }
 
 impl DraftUnderway {
-    /// Sends the draft, and deletes it if the answer did not wait for it. Returns its id. `quiet` is released once
+    /// Sends the draft, and deletes it if the answer did not wait for it. Returns its id. `draft_lock` is released once
     /// the store says if the answer replaces the draft.
-    async fn show(self, quiet: OwnedMutexGuard<()>) -> Result<Option<MessageId>, ChannelError> {
+    async fn show(
+        self,
+        draft_lock: OwnedMutexGuard<()>,
+    ) -> Result<Option<MessageId>, ChannelError> {
         let sent = AssertUnwindSafe(self.channel.send(&self.message)).catch_unwind();
         let sent = timeout(DRAFT_TIME_MAX, sent).await;
         let mut shown = match sent {
@@ -287,7 +290,7 @@ impl DraftUnderway {
         if must_erase {
             commits::store_draft(&self.store, self.turn, None).await.ok();
         }
-        drop(quiet);
+        drop(draft_lock);
         if must_erase && let Some(on_platform) = on_platform {
             erase_until_gone(self.channel, self.message.to, on_platform).await;
         }

@@ -9,7 +9,6 @@ use crate::memory;
 use crate::tools::{
     AnyTool, Effect, ToolChange, ToolContext, ToolError, ToolKind, ToolOutput, message,
 };
-use crate::turn::bounded_output::within_bounds;
 use crate::turn::services::TurnServices;
 use crate::types::call_files::{CallFiles, ChangedFile, SentFile};
 use crate::types::message::{Attachment, Body, Content};
@@ -44,7 +43,7 @@ pub(crate) enum KnownResult {
 
 impl KnownResult {
     fn of(called: Result<ToolOutput, ToolError>) -> Option<Self> {
-        match within_bounds(called) {
+        match called {
             Ok(ToolOutput::Text { for_model, sources }) => Some(Self::Nothing(for_model, sources)),
             Err(error @ (ToolError::TellModel(_) | ToolError::TellUntrusted(..))) => {
                 Some(Self::Failed(error))
@@ -58,13 +57,6 @@ impl KnownResult {
             // It may succeed later.
             | Err(ToolError::Transient(_) | ToolError::Abort(_)) => None,
         }
-    }
-}
-
-impl ProposedFiles {
-    /// Returns the path of the file that the call would change.
-    pub(crate) fn changed_path(&self) -> Option<&str> {
-        self.files.as_ref().and_then(CallFiles::changed_path)
     }
 }
 

@@ -1,12 +1,11 @@
-//! The steps of a turn, from one person's messages, which `begin.rs` reads, to an answer, which `ending.rs` commits.
+//! The steps of a turn, from one person's messages, which `prepare.rs` reads, to an answer, which `ending.rs` commits.
 //! Every step is committed before its consequences, so that a turn can be interrupted anywhere and resumed.
 
 mod active;
-mod admitted;
 pub mod attachments;
 mod asking;
 mod away;
-mod begin;
+mod prepare;
 mod first_step;
 mod bounds;
 mod short_prompt;
@@ -14,7 +13,7 @@ mod charging;
 mod comparing;
 mod ending;
 mod fetching;
-pub mod late;
+pub mod declined;
 mod limits;
 mod permitting;
 mod refusing;
@@ -25,8 +24,8 @@ pub mod unseen_tools;
 
 use active::ActiveTurn;
 pub(crate) use active::TurnHandles;
-pub(crate) use begin::{TurnStart, run};
 pub(crate) use permitting::{CheckedCall, check_call};
+pub(crate) use prepare::{TurnStart, run};
 use settling::SettledCalls;
 pub(crate) use settling::tool_context;
 
@@ -77,7 +76,7 @@ impl ActiveTurn<'_> {
                 Ok(completion) if completion.calls.is_empty() => match self.reminds(&completion) {
                     Some(reminder) => {
                         self.emit(|| EventKind::NoToolCall { reminder });
-                        self.plan(step, completion).await?;
+                        self.commit_planned_step(step, completion).await?;
                     }
                     None => {
                         let completion = self.without_call(completion);
@@ -85,7 +84,7 @@ impl ActiveTurn<'_> {
                     }
                 },
                 Ok(completion) => {
-                    self.plan(step, completion).await?;
+                    self.commit_planned_step(step, completion).await?;
                     if self.settle_calls().await? == SettledCalls::Suspended {
                         return self.suspend(begun).await;
                     }
@@ -110,9 +109,9 @@ impl ActiveTurn<'_> {
         self.take_steering().await?;
         let invoked = mem::take(&mut self.invoked);
         let shown =
-            quoted::with_sources(&self.turns.services, &self.pending, self.asker.role).await?;
+            quoted::with_sources(&self.turns.services, &self.pending, self.requester.role).await?;
         let steered = (!self.pending.is_empty()).then(|| {
-            let (chat_kind, role) = (self.session.chat_kind, self.asker.role);
+            let (chat_kind, role) = (self.session.chat_kind, self.requester.role);
             let now = self.turns.services.now();
             let told_time = self.session.frozen.as_ref().and_then(|frozen| frozen.told_time);
             prompt::tail(&PromptTail {
@@ -183,7 +182,10 @@ impl ActiveTurn<'_> {
             self.emit(|| EventKind::Steered { messages: rows.len() });
             let seen = rows.iter().filter_map(|row| row.inbound.id.clone());
             for message in seen {
-                self.handles.signs.try_send(Hint::React { message, with: Reaction::Steered }).ok();
+                self.handles
+                    .reactions
+                    .try_send(Hint::React { message, with: Reaction::Steered })
+                    .ok();
             }
             if !rows.is_empty() {
                 self.begin_draft_anew().await?;
@@ -217,7 +219,11 @@ impl ActiveTurn<'_> {
     }
 
     /// Commits the step of a completion with its planned calls.
-    async fn plan(&mut self, step: usize, completion: Completion) -> Result<(), TurnError> {
+    async fn commit_planned_step(
+        &mut self,
+        step: usize,
+        completion: Completion,
+    ) -> Result<(), TurnError> {
         let model_step = self.model_step(step, completion);
         let mut stored_step = model_step.step();
         stored_step.calls =

@@ -113,11 +113,9 @@ pub(crate) async fn ask_permission(
         }),
         files: asked.proposed.files.clone(),
     });
-    let person = match who {
-        Some(_) => replies::YOU_YOURSELF.to_owned(),
-        None => calling.person.to_string(),
-    };
-    let prompt = |asked| ApprovalPrompt { tells: tells.clone(), ..prompt_of(asked, &person) };
+    let person = who.is_none().then(|| calling.person.to_string());
+    let prompt =
+        |asked| ApprovalPrompt { tells: tells.clone(), ..prompt_of(asked, person.as_deref()) };
     let prompts: Vec<_> = calls.iter().map(prompt).collect();
     // `/clean` elsewhere would clean another conversation.
     let is_untrusted = calls.iter().any(|it| matches!(it.why, PermissionReason::Untrusted(..)));
@@ -137,11 +135,11 @@ pub(crate) async fn ask_permission(
     suspend(turns, calling, new_asks, notify, bodies).await
 }
 
-fn prompt_of(asked: &CallToAllow<'_>, person: &str) -> ApprovalPrompt {
+fn prompt_of(asked: &CallToAllow<'_>, person: Option<&str>) -> ApprovalPrompt {
     let Call { tool, arguments, .. } = asked.call;
     ApprovalPrompt {
         id: 0,
-        person: person.to_owned(),
+        person: person.map(str::to_owned),
         is_tainted: asked.is_tainted,
         tool: tool.clone(),
         arguments: arguments.clone(),
@@ -202,10 +200,10 @@ fn choices_of_one(id: i64, can_be_granted: bool) -> Vec<Choice> {
 
 /// Returns the question about one of several calls, which were shown in full before.
 pub(crate) fn one_question(asked: &AskedCall) -> Body {
-    let text = replies::ask_single_approval(asked.id.0, &asked.tool, &asked.arguments);
-    let choices = choices_of_one(asked.id.0, asked.offers_always);
-    let who = asked.decider.as_ref().map(|account| account.sender.clone());
-    let who = who.map_or(AllowedPressers::Admins, AllowedPressers::Only);
+    let id = asked.ask.id.0;
+    let text = replies::ask_single_approval(id, &asked.tool, &asked.arguments);
+    let choices = choices_of_one(id, asked.offers_always);
+    let who = asked.ask.who.clone().map_or(AllowedPressers::Admins, AllowedPressers::Only);
     Body::Choice(Question::new(text, choices, who))
 }
 

@@ -37,7 +37,7 @@ pub struct Session {
     pub summary: Option<String>,
     /// The sources of the summary.
     pub summary_sources: Vec<Source>,
-    /// Where the summary has untrusted parts: a summary of the trusted ones, for when the others are left out.
+    /// Summary of the trusted parts alone. Set if `summary` also covers untrusted ones.
     pub trusted_summary: Option<SourcedSummary>,
     /// True if a call can open a summary of what the summary leaves out as untrusted.
     pub has_untrusted_summary: bool,
@@ -279,7 +279,7 @@ pub struct Thinking {
     pub block: Value,
 }
 
-/// One tool call and its outcome: a call without an outcome cannot be represented.
+/// One tool call and its state.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Call {
     pub id: CallId,

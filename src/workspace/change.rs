@@ -92,10 +92,9 @@ impl Workspace {
         }
     }
 
-    /// Makes `change`, on disk for good when this returns. Its path has no links in it. Makes
-    /// missing folders and keeps the file's mode. [`FileError::Changed`] if the file is not as it
-    /// was before; somebody who saves it in the instant between that look and the rename loses
-    /// their version.
+    /// Makes a change, which is synced to the disk when this returns. Its path must have no links. Creates missing folders,
+    /// and keeps the mode of the file. Returns [`FileError::Changed`] if the file has changed since the change was
+    /// prepared. A version that somebody saves between this check and the rename is lost.
     pub fn apply(&self, change: &FileChange) -> Result<(), FileError> {
         // Two changes of one file at once would both find it as it was before.
         let _alone = self.0.changing.lock().unwrap_or_else(PoisonError::into_inner);

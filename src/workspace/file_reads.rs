@@ -25,7 +25,7 @@ const FOLDERS: [&str; 6] =
 /// the packages of a large program have; the least that the kernel grants an account is 8,192.
 const FOLDERS_MAX: usize = 8_000;
 
-/// It stays so for each command; once is enough.
+/// The warning that file reads cannot be watched. It is logged once, because that is so for all commands.
 static WARNED: Once = Once::new();
 
 /// Room for about a hundred events with short names.
@@ -48,9 +48,9 @@ pub struct FileReads {
 }
 
 enum ReadState {
-    /// It is certain from the start.
+    /// It was known before the command began.
     Known,
-    /// There was nothing of theirs when it began.
+    /// There was no untrusted file when the command began.
     Nothing,
     Watched(WatchedFolders),
 }
@@ -58,7 +58,7 @@ enum ReadState {
 /// Folders in which it is told what is done.
 struct WatchedFolders {
     events: OwnedFd,
-    /// By the number of the watch, the folder of the workspace that it is in.
+    /// The folder of the workspace of each watch, by the number of the watch.
     within: BTreeMap<i32, &'static str>,
     /// Files that were made since, which are nobody else's. Locked for as long as the events are read.
     made: Mutex<BTreeSet<(i32, String)>>,
@@ -67,13 +67,13 @@ struct WatchedFolders {
 }
 
 impl FileReads {
-    /// Of a command of which it is certain.
+    /// Returns the file reads of a command of which they are known.
     pub fn known(workspace: &Workspace, has_read: bool) -> Self {
         let has_read = AtomicBool::new(has_read);
         Self { workspace: workspace.clone(), seen: ReadState::Known, has_read }
     }
 
-    /// To be called before the command begins.
+    /// Begins to watch the untrusted files. Call it before the command begins.
     pub async fn watch(workspace: &Workspace) -> Self {
         let watched = workspace.run_blocking(watch).await;
         match watched {

@@ -65,7 +65,7 @@ pub enum FileError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilePage {
     pub bytes: Vec<u8>,
-    /// Of the whole file, in bytes.
+    /// The size of the whole file, in bytes.
     pub size: u64,
 }
 
@@ -73,20 +73,20 @@ pub struct FilePage {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FolderListing {
     pub entries: Vec<ListingEntry>,
-    /// Not all names of the folder were read.
+    /// True if not all names of the folder were read.
     pub cut: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ListingEntry {
-    /// As it can be shown on one line: what is not UTF-8 or a control character became U+FFFD.
+    /// The name on one line. Control characters, and bytes that are not UTF-8, are U+FFFD.
     pub name: String,
     pub kind: EntryKind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EntryKind {
-    /// With its size in bytes.
+    /// A regular file with its size in bytes.
     File(u64),
     Folder,
     Link,

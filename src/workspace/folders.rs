@@ -29,7 +29,7 @@ pub const FOLDERS_BESIDE: [&str; 4] = [DOWNLOADS, SHARED, GROUPS, PEOPLE];
 /// The workspace in a person's folder.
 pub const WORKSPACE: &str = "workspace";
 
-/// Where long outputs of commands lie, in a folder a month.
+/// The folder of long outputs of commands, with a folder for each month.
 pub const OUTPUTS: &str = "outputs";
 
 /// Hex digits that name a group's folder, and that of an account which is nobody's: 48 bits.

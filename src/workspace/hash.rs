@@ -40,7 +40,7 @@ impl fmt::Display for Hash {
     }
 }
 
-/// To compare with what an [`Intent`] has stored.
+/// Compares a hash with one that an [`Intent`] has stored.
 impl PartialEq<str> for Hash {
     fn eq(&self, other: &str) -> bool {
         self.0 == other

@@ -12,7 +12,8 @@ use super::path::{INBOX, TEMPORARY_PREFIX};
 use super::writes::{is_folder, make_own, open_own, sync};
 use super::{FileError, Workspace, WorkspacePath};
 
-/// Of a file's name, its last bytes, which hold its ending; the rest of a name is for what makes it unique.
+/// Maximum length of the part of a file's name that is kept, in bytes: the end, with the extension. The rest of the name
+/// makes it unique.
 const COPY_NAME_BYTES_MAX: usize = 120;
 
 /// A file in the making; removed when this is dropped before it was kept.
@@ -198,8 +199,7 @@ fn outputs_beside(of: &WorkspacePath) -> WorkspacePath {
 }
 
 impl PartialFile {
-    /// Puts the whole file in its place, on disk for good when this returns. What has that name is
-    /// replaced.
+    /// Moves the whole file to its path, and replaces a file of that name. It is synced to the disk when this returns.
     pub fn save(mut self, file: &std::fs::File) -> Result<WorkspacePath, FileError> {
         let kept = file
             .sync_all()

@@ -15,7 +15,7 @@ pub struct InstructionFiles {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InstructionFile {
     pub name: &'static str,
-    /// At most [`super::snapshot::FILE_CHARS_MAX`] characters and a mark that says what is missing.
+    /// The text, or at most [`super::snapshot::FILE_CHARS_MAX`] characters of it with a mark for the missing part.
     pub text: String,
 }
 

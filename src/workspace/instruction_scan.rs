@@ -17,7 +17,7 @@ const FILES_MAX: usize = 300;
 const FOLDERS_MAX: usize = 300;
 const DEPTH_MAX: usize = 8;
 
-/// Of a file that is read, in bytes: as of a whole SKILL.md. Of a larger one it is seen whether it changed.
+/// Maximum size of a file whose content is read, in bytes: that of a SKILL.md. Of a larger file, only changes are noticed.
 const CONTENTS_BYTES_MAX: u64 = 256 * 1024;
 
 /// Links that lead on to links with nothing at their end.
@@ -26,15 +26,15 @@ const LINKS_MAX: usize = 8;
 /// The content of a file.
 pub enum Contents<'a> {
     Whole(&'a [u8]),
-    /// It is too large to be read each time; what changes when it does.
+    /// A file that is too large to be read each time, as a value that changes with it.
     Large(String),
-    /// It is a link to a folder, or to what is not there yet.
+    /// A link to a folder, or to a file that does not exist yet.
     Elsewhere,
-    /// It is there and cannot be read; its last good version is in force.
+    /// A file that cannot be read. Its last good version is in force.
     Blocked,
 }
 
-/// Is shown a file, what it holds, and if it is a link, where it leads: empty for the workspace itself.
+/// A visitor of files. It gets the path, the content, and for a link its target, which is empty for the workspace itself.
 pub type FileVisitor<'a> = dyn FnMut(&WorkspacePath, Contents<'_>, Option<&str>) + 'a;
 
 /// Shows `visit` each of the files, by the path at which the bot looks for it; links are followed. False if
@@ -198,8 +198,8 @@ fn links(workspace: &Workspace) -> Vec<(WorkspacePath, String)> {
     links
 }
 
-/// Where a link leads at last, also if there is nothing yet; empty for the workspace itself. None for one
-/// that leads outside.
+/// Returns the last target of a link, which need not exist; empty for the workspace itself. None if it leads outside of
+/// the workspace.
 fn end_of(workspace: &Workspace, link: &WorkspacePath) -> Option<String> {
     let mut at = link.clone();
     for _ in 0..LINKS_MAX {

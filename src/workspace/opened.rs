@@ -20,7 +20,8 @@ use super::{
 };
 use crate::types::source::Source;
 
-/// Names read of one folder. A disk gives them in no useful order, so a listing that misses some says so.
+/// Maximum number of names that are read of one folder. A disk returns them in no useful order, so that an incomplete
+/// listing is marked as such.
 const FOLDER_ENTRIES_MAX: usize = 10_000;
 
 /// Attempts at a path on which somebody exchanges names all the time.
@@ -33,9 +34,9 @@ pub struct OpenedFile {
     path: WorkspacePath,
     size: u64,
     names: u64,
-    /// Others may have written it.
+    /// True if it is marked as untrusted.
     is_marked: bool,
-    /// It lies where a former version kept it, and not where its path says.
+    /// True if it was found where a former version kept it, and not at its path.
     is_former: bool,
 }
 
@@ -44,7 +45,7 @@ pub struct OpenedFile {
 pub struct DatedEntry {
     pub name: String,
     pub kind: EntryKind,
-    /// In nanoseconds since 1970.
+    /// The time of its last change, in nanoseconds since 1970.
     pub modified: i64,
 }
 
@@ -53,7 +54,7 @@ pub struct OpenedFolder {
     dir: Dir,
     /// The folder of that name in which a former version kept files.
     former: Option<Dir>,
-    /// There is only that one.
+    /// True if only that one exists.
     is_former: bool,
     path: Option<WorkspacePath>,
 }
@@ -276,12 +277,12 @@ fn path_error(path: &WorkspacePath, error: Errno) -> FileError {
 }
 
 impl OpenedFile {
-    /// Where it was found, without links.
+    /// Returns the path at which it was found, without links.
     pub fn path(&self) -> &WorkspacePath {
         &self.path
     }
 
-    /// In bytes, when it was opened.
+    /// Returns its size when it was opened, in bytes.
     pub fn size(&self) -> u64 {
         self.size
     }
@@ -344,7 +345,7 @@ impl OpenedFile {
         String::from_utf8(self.read_up_to(READ_BYTES_MAX)?).map_err(|_| FileError::NotText(path))
     }
 
-    /// At most `length` (and [`READ_BYTES_MAX`]) bytes, from byte `start` on.
+    /// Returns at most `length` bytes, and at most [`READ_BYTES_MAX`], from byte `start` on.
     pub fn read_page(mut self, start: u64, length: u64) -> Result<FilePage, FileError> {
         let mut bytes = Vec::new();
         let read = self.file.seek(SeekFrom::Start(start)).and_then(|_| {
@@ -373,7 +374,7 @@ impl OpenedFile {
 }
 
 impl OpenedFolder {
-    /// Where it was found, without links; none for the workspace itself.
+    /// Returns the path at which it was found, without links. None for the workspace itself.
     pub fn path(&self) -> Option<&WorkspacePath> {
         self.path.as_ref()
     }
@@ -404,7 +405,7 @@ impl OpenedFolder {
         Ok(Self { dir, former: None, is_former: self.is_former, path: Some(path) })
     }
 
-    /// At most `max` of the files and folders in it whose names can be shown as they are, with their times.
+    /// Returns at most `max` of its files and folders with their times. Names that are not UTF-8 are left out.
     pub fn dated_entries(&self, max: usize) -> Vec<DatedEntry> {
         let Ok(read) = self.dir.entries() else { return Vec::new() };
         let dated = read.flatten().filter_map(|entry| {

@@ -27,10 +27,10 @@ pub fn names_inbox(text: &str) -> bool {
 /// The prefix that tells leftovers of an interrupted write from the operator's files.
 pub const TEMPORARY_PREFIX: &str = ".peacrab-tmp-";
 
-/// In bytes; a quarter of Linux's PATH_MAX, as the workspace's own place comes before it.
+/// Maximum length of a path, in bytes: a quarter of Linux's PATH_MAX, because the path of the workspace precedes it.
 const PATH_BYTES_MAX: usize = 1_024;
 
-/// In bytes; Linux's NAME_MAX less the room that the name of a temporary file needs.
+/// Maximum length of a name, in bytes: Linux's NAME_MAX without the part that the name of a temporary file needs.
 const NAME_BYTES_MAX: usize = 200;
 
 /// The paths of instructions for the bot.

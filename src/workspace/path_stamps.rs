@@ -5,9 +5,8 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::File;
-use std::os::unix::fs::MetadataExt as _;
 
-use cap_std::fs::{Dir, MetadataExt as _};
+use cap_std::fs::Dir;
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
 
@@ -42,7 +41,7 @@ pub struct PathStamps {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathChange {
     pub kind: PathChangeKind,
-    /// As the command named it.
+    /// The path in the form that the command used.
     pub path: String,
 }
 
@@ -100,13 +99,7 @@ impl Workspace {
 impl PathStamps {
     fn add_file(&mut self, names: PathNames, file: &File) {
         let Ok(found) = file.metadata() else { return };
-        let stamp = Stamp {
-            modified: (found.mtime(), found.mtime_nsec()),
-            changed: (found.ctime(), found.ctime_nsec()),
-            size: found.len(),
-            inode: found.ino(),
-        };
-        self.files.insert(names, stamp);
+        self.files.insert(names, Stamp::from(&found));
     }
 
     /// Adds all in a folder, in order. A folder that is too large is left out whole, with all after it.
@@ -146,13 +139,7 @@ impl PathStamps {
                     return;
                 }
             } else {
-                let stamp = Stamp {
-                    modified: (found.mtime(), found.mtime_nsec()),
-                    changed: (found.ctime(), found.ctime_nsec()),
-                    size: found.len(),
-                    inode: found.ino(),
-                };
-                self.files.insert(path, stamp);
+                self.files.insert(path, Stamp::from(&found));
             }
         }
     }

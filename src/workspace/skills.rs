@@ -10,7 +10,7 @@ mod skill;
 
 use std::fs;
 use std::io::{self, Read as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use super::snapshot::cut_middle;
@@ -23,21 +23,21 @@ pub use skill::{BrokenSkill, Catalogue, Skill, SkillPlace};
 pub(super) use skill::{IN_WORKSPACE, SkillCache};
 use skill::{ListedSkill, SHIPPED};
 
-/// So that a folder full of skills cannot fill the prompt.
+/// Maximum number of skills. A folder full of skills cannot fill the prompt.
 const SKILLS_MAX: usize = 100;
 
-/// Where the front matter must have ended, in bytes.
+/// Maximum length of the front matter, in bytes.
 const FRONT_MATTER_BYTES_MAX: u64 = 16 * 1024;
 
-/// A whole SKILL.md, in bytes; and what of its body a model is given at once, in characters.
+/// Maximum size of a SKILL.md in bytes, and of the part of its body that a model gets at once, in characters.
 const SKILL_BYTES_MAX: u64 = 256 * 1024;
 const BODY_CHARS_MAX: usize = 20_000;
 
-/// Of a body that is in every prompt, in characters; and how many can be.
+/// Maximum length of a body that is in every prompt, in characters, and maximum number of such skills.
 const ALWAYS_CHARS_MAX: usize = 4_000;
 const ALWAYS_MAX: usize = 3;
 
-/// The skills of the workspace as they are now; files are read only if they changed.
+/// Returns the present skills of the workspace. Only changed files are read.
 pub fn catalogue(workspace: &Workspace) -> Catalogue {
     let mut cache = workspace.0.skills.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let stamps: Vec<_> = places(workspace, &mut cache.listed)
@@ -130,12 +130,7 @@ fn folders(folder: &Path) -> Vec<PathBuf> {
 fn stamp(workspace: &Workspace, place: &SkillPlace) -> Option<Stamp> {
     match place {
         SkillPlace::Workspace(path) => super::snapshot::stamp(workspace, path.as_str()),
-        SkillPlace::Home(path) => {
-            let found = fs::metadata(path).ok()?;
-            let modified = (found.mtime(), found.mtime_nsec());
-            let changed = (found.ctime(), found.ctime_nsec());
-            Some(Stamp { modified, changed, size: found.len(), inode: found.ino() })
-        }
+        SkillPlace::Home(path) => fs::metadata(path).ok().as_ref().map(Stamp::from),
         SkillPlace::Shipped(_) => None,
     }
 }

@@ -1,25 +1,24 @@
-//! The instructions: what the operator wrote about how the bot is to be. Read again only when
-//! a file changed. Says what the files hold; the prompt decides where they stand.
-
-use cap_std::fs::MetadataExt;
+//! The instructions that the operator has written for the bot. Only changed files are read again. Not here: their place in
+//! the prompt (`turn::instructions`).
 
 use super::instruction_files::{BOOTSTRAP, InstructionCache};
 pub use super::instruction_files::{InstructionFile, InstructionFiles};
 use super::stamp::Stamp;
 use super::{EntryKind, Workspace, WorkspacePath};
 
-/// In characters, as in this kind of workspace elsewhere, so that one can be moved here.
+/// Maximum length of a file, and of all together, in characters. Other assistants with such a workspace have the same
+/// limits, so that a workspace can be moved here.
 pub const FILE_CHARS_MAX: usize = 20_000;
 pub const INSTRUCTIONS_CHARS_MAX: usize = 60_000;
 
-/// In the order in which they are told.
+/// The files in the order of the prompt.
 const FILES: [&str; 6] = ["AGENTS.md", "SOUL.md", "TOOLS.md", "IDENTITY.md", "USER.md", BOOTSTRAP];
 
 /// The files that show that a workspace is not new.
 const MEMORIES: [&str; 2] = ["memory", "MEMORY.md"];
 
 impl Workspace {
-    /// The instructions as they are now; files are read only if they changed.
+    /// Returns the present instructions. Only changed files are read.
     pub fn instruction_files(&self) -> InstructionFiles {
         let mut cache =
             self.0.instruction_files.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -30,7 +29,7 @@ impl Workspace {
 impl InstructionCache {
     fn instruction_files(&mut self, workspace: &Workspace) -> InstructionFiles {
         let mut stamps: Vec<_> = FILES.iter().map(|name| stamp(workspace, name)).collect();
-        // Whether it is read hangs on these.
+        // BOOTSTRAP.md is read only while these files are empty.
         if stamps.last().is_some_and(Option::is_some) {
             stamps.extend(MEMORIES.iter().map(|name| stamp(workspace, name)));
             stamps.push(stamp(workspace, "memory/MEMORY.md"));
@@ -45,8 +44,8 @@ impl InstructionCache {
     }
 }
 
-/// `text` with its middle cut out if it is longer than `max` characters, and a mark of `name` in
-/// its place: the beginning of a file tells what it is about, its end is what was added last.
+/// Returns a text of at most `max` characters and a mark that names the file. If the text is longer, its middle is left
+/// out: the beginning of a file says what it is about, and its end was added last.
 pub fn cut_middle(text: &str, max: usize, name: &str) -> String {
     let length = text.chars().count();
     if length <= max {
@@ -95,13 +94,7 @@ fn is_new(workspace: &Workspace) -> bool {
 }
 
 pub(super) fn stamp(workspace: &Workspace, name: &str) -> Option<Stamp> {
-    let found = workspace.0.dir.metadata(name).ok()?;
-    Some(Stamp {
-        modified: (found.mtime(), found.mtime_nsec()),
-        changed: (found.ctime(), found.ctime_nsec()),
-        size: found.len(),
-        inode: found.ino(),
-    })
+    workspace.0.dir.metadata(name).ok().as_ref().map(Stamp::from)
 }
 
 fn path(name: &str) -> WorkspacePath {

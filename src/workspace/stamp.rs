@@ -1,6 +1,9 @@
 //! The state of a file by which a later change is noticed without reading it.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use cap_std::fs::MetadataExt as _;
 
 /// The clock of a file system ticks in steps of some milliseconds, on some in seconds: what was changed so
 /// shortly before it was read may be changed again without another time. (git calls such files racy.)
@@ -14,6 +17,28 @@ pub(super) struct Stamp {
     pub(super) changed: (i64, i64),
     pub(super) size: u64,
     pub(super) inode: u64,
+}
+
+impl From<&std::fs::Metadata> for Stamp {
+    fn from(found: &std::fs::Metadata) -> Self {
+        Self {
+            modified: (found.mtime(), found.mtime_nsec()),
+            changed: (found.ctime(), found.ctime_nsec()),
+            size: found.len(),
+            inode: found.ino(),
+        }
+    }
+}
+
+impl From<&cap_std::fs::Metadata> for Stamp {
+    fn from(found: &cap_std::fs::Metadata) -> Self {
+        Self {
+            modified: (found.mtime(), found.mtime_nsec()),
+            changed: (found.ctime(), found.ctime_nsec()),
+            size: found.len(),
+            inode: found.ino(),
+        }
+    }
 }
 
 impl Stamp {

@@ -209,7 +209,7 @@ async fn status_counts_what_the_provider_counts() {
         "Context here: 10 of 112000 tokens (counted by the model's server)"
     );
     // Those that are seldom needed are behind one of them.
-    let words = format!("Tools: 24 ({} at once); skills: 4", offered - 1);
+    let words = format!("Tools: 24 ({} described in the prompt); skills: 4", offered - 1);
     assert_eq!(lines(&status, "Tools"), words);
     assert!(status.contains(", running for ") && status.contains(" MB of memory"), "{status}");
     assert!(!status.contains("Last error"), "{status}");

@@ -11,7 +11,7 @@ const PAGE: &str = "docs/commands.md";
 
 const INTRODUCTION: &str = "# Commands in chat
 
-This page is made from the table in `src/types/commands.rs`; the tests check that it is current.
+This page is made from the table in `src/types/commands/table.rs`; the tests check that it is current.
 
 Send a command as a message. Upper and lower case are the same. In Slack, write `/peacrab stop`, or `!stop` in
 threads. Commands are answered at once, even while a turn runs, unless the table says otherwise. `/model`, `/think`

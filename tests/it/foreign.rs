@@ -369,7 +369,7 @@ fn one_function_decides_and_says_why() {
         ApprovalSettings { approvals: Approvals { tools: vec![], ..approvals }, ..asking };
     assert_eq!(decide(&asked, &by_role), Decision::Ask(PermissionReason::Asker(Role::Owner)));
     for (reach, act, why) in [
-        (Reach::Rules, Act::WriteInstructions, "it changes my instructions or skills, and"),
+        (Reach::Instructions, Act::WriteInstructions, "it changes my instructions or skills, and"),
         (Reach::Memory, Act::WriteMemory, "it changes my memory, and"),
     ] {
         let Decision::Ask(found) =

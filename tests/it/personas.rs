@@ -190,7 +190,7 @@ async fn a_persona_has_words_and_tools_of_its_own_and_nobody_else_has_them() {
     assert_eq!(
         shown,
         "My persona here is kid, because of the person.\n\
-         Tools for you: ask_question, list_files, read_file, read_markdown, read_skill\nMemory: what I know of you"
+         Tools available to you: ask_question, list_files, read_file, read_markdown, read_skill\nMemory: what I know of you"
     );
     rig.finish().await;
 }
@@ -271,13 +271,14 @@ async fn everybody_sees_which_tools_can_be_used_for_them_here() {
         for command in ["/whoami", "/persona"] {
             rig.say_as(who, chat, command);
             let heard = rig.next_message(chat).await;
-            let line = heard.lines().find(|line| line.starts_with("Tools for you: ")).unwrap();
+            let line =
+                heard.lines().find(|line| line.starts_with("Tools available to you: ")).unwrap();
             shown.push(line.replace('\\', ""));
         }
         assert_eq!(shown[0], shown[1]);
         tools.push(shown.remove(0));
     }
-    assert_eq!(tools[0], "Tools for you: read_file, schedule");
+    assert_eq!(tools[0], "Tools available to you: read_file, schedule");
     assert!(tools[2].contains("remember") && tools[3].contains("message"), "{tools:?}");
     // In a group the owner has an admin's tools; none of the usual ones is the owner's alone.
     assert_eq!(tools[3], tools[4]);
@@ -520,7 +521,7 @@ async fn guests_may_be_asked_and_nothing_else() {
     rig.say_as(STRANGER, "66", "/persona");
     assert_eq!(
         rig.next_message("66").await,
-        "I have no persona here. You are a guest, so my tools are few.\nTools for you: ask_question\n\
+        "I have no persona here. As a guest you have only a few tools.\nTools available to you: ask_question\n\
          Memory: what I know of you"
     );
     rig.finish().await;

@@ -11,7 +11,7 @@ use peacrab::daemon::prune_rows;
 use peacrab::replies;
 use peacrab::store::{DatabasePages, Store, StoreOptions, Sync};
 use peacrab::tasks::schedule::{Clock, believed, pruned_until};
-use peacrab::turn::run::late::{MessageTimes, is_late};
+use peacrab::turn::run::declined::{MessageTimes, is_late};
 use peacrab::types::message::{Address, Sender};
 use peacrab::types::session::SessionId;
 use proptest::prelude::*;
@@ -588,7 +588,7 @@ async fn reminders_arrive_however_long_nobody_speaks_after_a_compaction() {
             // The session that is kept in memory knows nothing of what was sent since.
             rig.stop_and_start_again().await;
             let words = rig.ask("1", "/compact").await;
-            assert!(words.starts_with("I compacted 3 turns"), "{words}");
+            assert!(words.starts_with("I compacted 3 exchanges"), "{words}");
         }
     }
     rig.finish().await;

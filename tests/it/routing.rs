@@ -111,7 +111,7 @@ async fn an_edit_is_answered_as_long_as_it_is_not_old() {
 async fn of_events_that_come_together_each_is_decided_on_in_order() {
     let fixture = AdapterFixture::new();
     let line = |text: &str| message("1", Addressee::Others, text);
-    let deleted = InboundEvent::Deleted { at: at(), id: "3".into(), key: "key of 3".into() };
+    let deleted = InboundEvent::Deleted { address: at(), id: "3".into(), key: "key of 3".into() };
     let outcomes = receive(
         &fixture.publisher,
         vec![

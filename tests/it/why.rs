@@ -121,7 +121,7 @@ async fn a_fact_names_its_sources_and_what_it_was_before_to_its_person_alone() {
     let told = rig.ask("1", "/why FACT #1").await;
     assert!(told.contains("Earlier versions:\n- Ada lives in Rome (until 20"), "{told}");
     let told = rig.ask("1", "/why fact 2").await;
-    assert!(told.contains("and is history now.") && told.contains("(untrusted)"), "{told}");
+    assert!(told.contains("; I keep it as history.") && told.contains("(untrusted)"), "{told}");
     // Others' facts are not there, for the owner either.
     for (who, chat) in [(USER, "2"), (OTHER_USER, "3"), (OWNER, "-3")] {
         rig.say_as(who, chat, "/why fact 1");

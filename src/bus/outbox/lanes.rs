@@ -8,11 +8,11 @@ use rusqlite::{Connection, params};
 use crate::store::{Json, Time};
 use crate::types::message::{ChannelName, ChatId, DeliveryId};
 
-/// The message of a chat that may be tried next: the head of a lane. Each chat has two lanes: one for the answers to
+/// The head of one lane of a chat: the message that may be tried next. Each chat has two lanes: one for the answers to
 /// commands, so that they wait for nothing else, and one for the rest. The head of a lane is its oldest message. A
 /// message that lets later ones pass stays a head.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NextOfChat {
+pub struct LaneHead {
     pub id: DeliveryId,
     pub lane: Lane,
     /// Earliest time of the next attempt.
@@ -33,7 +33,7 @@ pub fn next_of_each_chat(
     urgent: bool,
     max: usize,
     busy: &HashSet<Lane>,
-) -> rusqlite::Result<Vec<NextOfChat>> {
+) -> rusqlite::Result<Vec<LaneHead>> {
     let mut rows = store.prepare_cached(
         "SELECT id, chat, urgent, next FROM outbox
          WHERE state = 'pending' AND head = 1 AND channel = ? AND urgent = ?
@@ -44,7 +44,7 @@ pub fn next_of_each_chat(
     rows.query_map(params![channel, urgent, busy, max], |row| {
         let next = row.get::<_, Time>(3)?.0;
         let lane = Lane { chat: row.get(1)?, urgent: row.get(2)? };
-        Ok(NextOfChat { id: row.get(0)?, lane, next })
+        Ok(LaneHead { id: row.get(0)?, lane, next })
     })?
     .collect()
 }

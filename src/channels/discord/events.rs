@@ -103,9 +103,9 @@ impl DiscordListener<'_> {
         let Ok(deleted) = Deleted::deserialize(data) else { return Vec::new() };
         let known = self.discord.addresses.known(&deleted.channel_id);
         let at = known.unwrap_or_else(|| Addresses::private(&deleted.channel_id));
-        let at = at.address(self.publisher.channel());
+        let address = at.address(self.publisher.channel());
         let deletion = |id: &String| InboundEvent::Deleted {
-            at: at.clone(),
+            address: address.clone(),
             id: id.as_str().into(),
             key: inbound::key(self.bot, id),
         };

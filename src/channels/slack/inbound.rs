@@ -152,8 +152,12 @@ impl SlackReadingContext<'_> {
         let chat = event.channel.as_deref()?;
         let thread = before.and_then(|before| before.thread_ts.as_deref());
         // A thread's first message is reported as part of the thread, but it is in the channel.
-        let at = self.address(chat, thread.filter(|thread| thread != ts));
-        Some(routing::InboundEvent::Deleted { at, id: ts.as_str().into(), key: self.key(chat, ts) })
+        let address = self.address(chat, thread.filter(|thread| thread != ts));
+        Some(routing::InboundEvent::Deleted {
+            address,
+            id: ts.as_str().into(),
+            key: self.key(chat, ts),
+        })
     }
 
     fn message(&self, event: &SlackEvent) -> Option<DecodedMessage> {

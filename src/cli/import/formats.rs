@@ -11,11 +11,9 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::channels::markup::unescaped;
-use crate::people;
 use crate::short_text::{is_invisible, one_line};
 use crate::tasks::schedule::{EVERY_MIN, JobRequest, JobRequestKind, JobRequester};
 use crate::types::job_verb::JobVerb;
-use crate::types::message::{Address, ChatKind, Sender};
 
 /// A conversation as a text.
 #[derive(Debug, PartialEq, Eq)]
@@ -148,7 +146,7 @@ fn line(job: &OtherJob, now: DateTime<Utc>) -> String {
             ..JobRequest::new(JobVerb::Add)
         };
         let refused = |why: String| shown(&unescaped(&why));
-        request.read(nobody(), now, Tz::UTC).map(|_| when).map_err(refused)
+        request.read(JobRequester::placeholder(), now, Tz::UTC).map(|_| when).map_err(refused)
     });
     let when = match read {
         Ok(when) => when,
@@ -159,17 +157,6 @@ fn line(job: &OtherJob, now: DateTime<Utc>) -> String {
     let notes: Vec<_> = off.into_iter().chain(when.note).collect();
     let notes = if notes.is_empty() { String::new() } else { format!("   # {}", notes.join("; ")) };
     format!("peacrab cron add {} {how}-- {}{notes}", when.options, quoted(text))
-}
-
-/// Stands in for who will make the job, when a request is only checked.
-fn nobody() -> JobRequester {
-    JobRequester {
-        to: Address { channel: "".into(), chat: "".into(), thread: None },
-        known_on: "".into(),
-        chat_kind: ChatKind::Private,
-        sender: Sender::person(people::LOCAL, people::LOCAL),
-        tainted: false,
-    }
 }
 
 /// A schedule of another bot.

@@ -203,7 +203,7 @@ fn waiting_call(call: &AskedCall) -> Value {
     let shown = call.shown.as_ref();
     let change = shown.and_then(|shown| shown.change.as_deref());
     json!({
-        "id": call.id.0, "tool": call.tool, "offers_always": call.offers_always,
+        "id": call.ask.id.0, "tool": call.tool, "offers_always": call.offers_always,
         "arguments": replies::call_arguments(&call.arguments),
         "for": made_for.map(|(channel, sender, _)| format!("{sender} on {channel}")),
         "why": shown.map(|shown| replies::call_arguments(&shown.why)),

@@ -74,7 +74,7 @@ pub(super) async fn open(
     let end = gateway.services().bus.store.read(end).await?;
     // A position after all messages is from a database that a backup has replaced since.
     let cursor = asked.map_or(end, |asked| asked.up_to(end));
-    let signs = gateway.web.attach(&address.chat);
+    let notices = gateway.web.attach(&address.chat);
     let events = gateway.services().events.subscribe();
     let next_comment = gateway.next_comment();
     let (ready, is_behind) = (VecDeque::new(), true);
@@ -84,7 +84,7 @@ pub(super) async fn open(
         address,
         access,
         cursor,
-        signs,
+        notices,
         events,
         ready,
         is_behind,
@@ -113,7 +113,7 @@ struct StreamReader {
     address: Address,
     access: StreamAccess,
     cursor: Cursor,
-    signs: mpsc::Receiver<PageNotice>,
+    notices: mpsc::Receiver<PageNotice>,
     events: EventSubscriber,
     ready: VecDeque<Bytes>,
     /// True if there may be messages in the store after the cursor.
@@ -144,7 +144,7 @@ async fn next(mut reader: StreamReader) -> Option<(Result<Bytes, Infallible>, St
         let closing = reader.gateway.closing.clone();
         tokio::select! {
             () = closing.cancelled() => return None,
-            sign = reader.signs.recv() => reader.handle_sign(sign?),
+            notice = reader.notices.recv() => reader.handle_notice(notice?),
             event = reader.events.next() => reader.handle_event(&event?),
             () = sleep_until(reader.next_comment) => reader.ready.push_back(Bytes::from_static(b":\n\n")),
             () = reader.access.login_ended() => reader.access.check(&reader.gateway).await?,
@@ -172,8 +172,8 @@ impl StreamReader {
         Some(())
     }
 
-    fn handle_sign(&mut self, sign: PageNotice) {
-        match sign {
+    fn handle_notice(&mut self, notice: PageNotice) {
+        match notice {
             PageNotice::NewMessages => self.is_behind = true,
             PageNotice::NewElsewhere => self.push("elsewhere", &json!({})),
             PageNotice::Typing => self.push("typing", &json!({})),

@@ -211,7 +211,8 @@ fn claim(
     inputs: &PassInputs,
 ) -> rusqlite::Result<bool> {
     let stored_kind = job.definition.chat_kind;
-    let job = &reader::restrict(store, &inputs.people, job)?;
+    let restricted = reader::restrict(store, &inputs.people, job)?;
+    let job = &*restricted;
     let (definition, about) = (&job.definition, job.definition.payload.text());
     let role = inputs.people.role_of(store, &definition.known_on, &definition.sender.id)?;
     let Some(role) = role.filter(|role| *role >= Role::User) else {
@@ -242,18 +243,17 @@ fn claim(
         outbox::put(store, &owner, None, &notice)?;
     }
     // This stores the job as it may run now.
-    begin(store, job, due, now, inputs.zone)
+    begin(store, restricted.into_owned(), due, now, inputs.zone)
 }
 
 fn begin(
     store: &Connection,
-    job: &Job,
+    mut job: Job,
     due: &Due,
     now: DateTime<Utc>,
     zone: Tz,
 ) -> rusqlite::Result<bool> {
     let late = due.what == DueAction::RunLate;
-    let mut job = job.clone();
     (job.next, job.last) = (due.next, Some(due.at));
     job::update(store, &job)?;
     let Some(id) = run::claim(store, &job, due.at, late, now)? else {
@@ -284,8 +284,8 @@ fn disown(store: &Connection, job: &Job, why: &str, words: &str) -> rusqlite::Re
 /// Returns the jobs whose stored due time differs from a new computation, with the new one.
 fn jobs_to_update(store: &Connection, now: DateTime<Utc>) -> rusqlite::Result<Vec<Job>> {
     let jobs = job::active(store)?.0.into_iter();
-    let reckoned = jobs.map(|job| (due::recomputed_due(&job, now), job));
-    let changed = reckoned.filter(|(next, job)| *next != job.next);
+    let recomputed = jobs.map(|job| (due::recomputed_due(&job, now), job));
+    let changed = recomputed.filter(|(next, job)| *next != job.next);
     Ok(changed.map(|(next, job)| Job { next, ..job }).collect())
 }
 

@@ -1,6 +1,8 @@
 //! The people who read the results of a job. A run that reports to a private chat of somebody else than the job's person
 //! works as in a group: without that person's files, memory and conversations. Not here: its role (`turn`).
 
+use std::borrow::Cow;
+
 use rusqlite::Connection;
 
 use crate::conversation::presence;
@@ -23,8 +25,12 @@ pub fn chat_kind_for(
 }
 
 /// Returns the job as it may run now. If an older version let it run for its person and report to a private chat of
-/// somebody else, its runs work as in a group.
-pub(super) fn restrict(store: &Connection, people: &People, job: &Job) -> rusqlite::Result<Job> {
+/// somebody else, it is a copy whose runs work as in a group.
+pub(super) fn restrict<'a>(
+    store: &Connection,
+    people: &People,
+    job: &'a Job,
+) -> rusqlite::Result<Cow<'a, Job>> {
     let definition = &job.definition;
     let person = PersonAccount {
         channel: definition.known_on.clone(),
@@ -33,10 +39,11 @@ pub(super) fn restrict(store: &Connection, people: &People, job: &Job) -> rusqli
     if definition.chat_kind == ChatKind::Group
         || is_read_by(store, people, &person, &definition.to)?
     {
-        return Ok(job.clone());
+        return Ok(Cow::Borrowed(job));
     }
-    let definition = JobDefinition { chat_kind: ChatKind::Group, ..definition.clone() };
-    Ok(Job { definition, ..job.clone() })
+    let mut job = job.clone();
+    job.definition.chat_kind = ChatKind::Group;
+    Ok(Cow::Owned(job))
 }
 
 /// Returns true if a job reports to a private chat of somebody else than its person.

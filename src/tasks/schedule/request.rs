@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::people::persons::PersonAccount;
-use crate::people::{People, Role};
+use crate::people::{self, People, Role};
 use crate::replies;
 use crate::tasks::schedule::job::{JobDefinition, JobId, JobScope, Missed};
 use crate::tasks::schedule::needs::CommandNeeds;
@@ -134,9 +134,32 @@ pub struct JobRequester {
 }
 
 impl JobRequester {
+    /// Returns a requester for a request that creates no job, because it only reads or is only checked.
+    pub fn placeholder() -> Self {
+        Self {
+            to: Address { channel: "".into(), chat: "".into(), thread: None },
+            known_on: "".into(),
+            chat_kind: ChatKind::Private,
+            sender: Sender::person(people::LOCAL, people::LOCAL),
+            tainted: false,
+        }
+    }
+
     /// Returns the person as the author of an answer to them.
     pub fn author(&self) -> Author {
         Author { channel: self.known_on.clone(), id: self.sender.id.clone() }
+    }
+
+    /// Returns the definition of a job for this person.
+    pub(super) fn define(
+        self,
+        timing: Timing,
+        payload: Payload,
+        needs: CommandNeeds,
+        missed: Missed,
+    ) -> JobDefinition {
+        let Self { to, known_on, chat_kind, sender, tainted } = self;
+        JobDefinition { to, known_on, chat_kind, sender, timing, payload, needs, missed, tainted }
     }
 
     /// Returns the jobs that somebody with this role may see and change here: an owner in private all, others their own,
@@ -188,19 +211,7 @@ impl JobRequest {
                     return Err(replies::NEEDS_WITHOUT_COMMAND.to_owned());
                 }
                 let missed = missed.unwrap_or_default();
-                let JobRequester { to, known_on, chat_kind, sender, tainted } = asker;
-                let definition = JobDefinition {
-                    to,
-                    known_on,
-                    chat_kind,
-                    sender,
-                    timing,
-                    payload,
-                    needs,
-                    missed,
-                    tainted,
-                };
-                JobOperation::Add(Box::new(definition))
+                JobOperation::Add(Box::new(asker.define(timing, payload, needs, missed)))
             }
             JobVerb::List => JobOperation::List,
             JobVerb::Show => JobOperation::Show(id()?),

@@ -6,11 +6,12 @@ use chrono_tz::Tz;
 use rusqlite::{Connection, params};
 
 use crate::store::{Time, slice};
-use crate::tasks::schedule::job::{self, JobDefinition, JobId, JobScope, Missed};
+use crate::tasks::schedule::job::{self, JobId, JobScope, Missed};
 use crate::tasks::schedule::needs::CommandNeeds;
 use crate::tasks::schedule::operation::{self, JobOperation};
 use crate::tasks::schedule::payload::{JobConversation, Payload, WebhookBody};
 use crate::tasks::schedule::preapproved_calls::PreapprovedCalls;
+use crate::tasks::schedule::request::JobRequester;
 use crate::tasks::schedule::timing::Timing;
 use crate::types::message::{Address, ChannelName, ChatKind, Sender};
 
@@ -92,19 +93,10 @@ pub fn accept_webhook_call(
     if count_waiting(store, &hook)? >= WAITING_MAX {
         return Ok(WebhookCallOutcome::Full);
     }
-    let (timing, missed) = (Timing::At(now), Missed::Once);
     // Tainted, because its text may contain values of the call.
-    let definition = JobDefinition {
-        to,
-        known_on,
-        chat_kind,
-        sender,
-        timing,
-        payload,
-        needs: CommandNeeds::default(),
-        missed,
-        tainted: true,
-    };
+    let requester = JobRequester { to, known_on, chat_kind, sender, tainted: true };
+    let needs = CommandNeeds::default();
+    let definition = requester.define(Timing::At(now), payload, needs, Missed::Once);
     let job = job::insert(store, &definition, now, now)?;
     record_call(store, &hook, &key, now, Some(job))?;
     Ok(WebhookCallOutcome::Accepted)

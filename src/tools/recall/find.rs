@@ -95,18 +95,18 @@ pub(crate) async fn find(
     store: &Store,
     workspace: &Workspace,
     reader: &RecallReader,
-    wish: &RecallRequest,
+    request: &RecallRequest,
 ) -> Result<FoundPassages, StoreError> {
     let scope = &reader.files.scope;
-    let survey = match wish.scope {
+    let survey = match request.scope {
         Some(SearchScope::Past) => None,
         _ => Some(files::survey(workspace, scope).await),
     };
-    let hits = match look_up(store, workspace, reader, wish, survey).await? {
+    let hits = match look_up(store, workspace, reader, request, survey).await? {
         Some(hits) => hits,
         None => {
             files::refresh(store, workspace, scope).await?;
-            look_up(store, workspace, reader, wish, None).await?.unwrap_or_default()
+            look_up(store, workspace, reader, request, None).await?.unwrap_or_default()
         }
     };
     let mut passages = Vec::new();
@@ -117,13 +117,13 @@ pub(crate) async fn find(
             reader.chat_kind == ChatKind::Group && matches!(place, PassageLocation::Talk { .. });
         let audience = reader.files.audience;
         let is_untrusted = sources.iter().any(|source| taint::is_untrusted(source, audience));
-        let is_wanted = match wish.scope {
+        let is_wanted = match request.scope {
             Some(SearchScope::Untrusted) => is_untrusted,
             _ => !is_untrusted || is_talk_of_group,
         };
         if !is_wanted {
             untrusted += usize::from(is_untrusted);
-        } else if passages.len() < wish.limit {
+        } else if passages.len() < request.limit {
             passages.push(FoundPassage { hit, place, sources, is_untrusted });
         }
     }
@@ -142,10 +142,10 @@ async fn look_up(
     store: &Store,
     workspace: &Workspace,
     reader: &RecallReader,
-    wish: &RecallRequest,
+    request: &RecallRequest,
     survey: Option<Survey>,
 ) -> Result<Option<Vec<LookedUp>>, StoreError> {
-    let (workspace, reader, wish) = (workspace.clone(), reader.clone(), wish.clone());
+    let (workspace, reader, request) = (workspace.clone(), reader.clone(), request.clone());
     let search = move |store: &rusqlite::Connection| {
         let keys = FileKeys::of(&reader.files.scope);
         if let Some(survey) = survey
@@ -153,10 +153,10 @@ async fn look_up(
         {
             return Ok(None);
         }
-        let hits = hits(store, keys, &reader, &wish)?;
+        let hits = hits(store, keys, &reader, &request)?;
         let of = |kind| hits.iter().filter(move |hit| hit.kind == kind).map(|hit| hit.source);
         let turns: Vec<_> = of(RecallKind::Turn).map(TurnId).collect();
-        let turns = history::found_turns(store, &turns, wish.seen)?;
+        let turns = history::found_turns(store, &turns, request.seen)?;
         let facts: Vec<_> = of(RecallKind::Fact).map(FactId).collect();
         let facts = facts::find_by_ids(store, &facts)?;
         let mut found = Vec::new();
@@ -185,13 +185,13 @@ fn hits(
     store: &rusqlite::Connection,
     keys: FileKeys,
     reader: &RecallReader,
-    wish: &RecallRequest,
+    request: &RecallRequest,
 ) -> rusqlite::Result<Vec<RecallHit>> {
     let talks = recall::conversation_keys(store, &reader.at, reader.chat_kind, &reader.who.id)?;
     let FileKeys { memory, own, untrusted } = keys;
     let facts = talks.iter().map(facts::index_key);
     let memory: Vec<_> = memory.into_iter().chain(facts).collect();
-    let keys = match wish.scope {
+    let keys = match request.scope {
         Some(SearchScope::Memory) => memory,
         Some(SearchScope::Files) => own.into_iter().collect(),
         Some(SearchScope::Past) => talks,
@@ -203,13 +203,13 @@ fn hits(
     };
     let query = RecallQuery {
         keys,
-        terms: wish.terms.clone(),
-        since: wish.since,
+        terms: request.terms.clone(),
+        since: request.since,
         now: Utc::now(),
-        limit: wish.limit * SPARE,
-        needs_rare: wish.needs_rare,
+        limit: request.limit * SPARE,
+        needs_rare: request.needs_rare,
     };
-    query::search_with_cache(store, &query, &wish.common)
+    query::search_with_cache(store, &query, &request.common)
 }
 
 /// Returns the place and the source of a file, if the person can still read it.

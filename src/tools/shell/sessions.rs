@@ -14,8 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::{places, shown};
 use crate::replies;
 use crate::sandbox::{
-    CommandEnding, ExceededLimit, KeptOutput, OUTPUT_BYTES_MAX, RunningSandbox, Sandbox,
-    SandboxCommand, StdinFeed,
+    CommandEnding, KeptOutput, RunningSandbox, Sandbox, SandboxCommand, StdinFeed,
 };
 use crate::tools::{ToolContext, ToolError, ToolOutput, tell};
 use crate::trust::instruction_watch::WatchGuard;
@@ -33,8 +32,6 @@ const WRITES_MAX: usize = 16;
 /// Maximum wait for the first output, and for more output when a model asks for it.
 const FIRST_WAIT: Duration = Duration::from_millis(500);
 const POLL_WAIT: Duration = Duration::from_secs(5);
-
-const PIECE_BYTES: usize = 32 * 1024;
 
 /// Characters of a command that are shown in a list.
 const SHOWN_CHARS: usize = 60;
@@ -290,7 +287,7 @@ impl ShellSession {
     }
 }
 
-/// Reads a command's output until its end.
+/// Follows a command to its end, and notes its output and its end in `state`.
 async fn follow(
     mut sandboxed: RunningSandbox,
     mut writes: mpsc::Receiver<Vec<u8>>,
@@ -300,46 +297,20 @@ async fn follow(
 ) {
     let began = Instant::now();
     let locked = || state.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let note_change = || change.send_modify(|count| *count += 1);
     let feed = sandboxed.take_stdin();
     let writing = async {
         if let Some(mut feed) = feed {
             feed_all(&mut feed, &mut writes).await;
         }
-        std::future::pending::<()>().await;
     };
-    let reading = async {
-        let mut piece = vec![0; PIECE_BYTES];
-        let exceeded = loop {
-            let read = tokio::select! {
-                () = stop.cancelled() => break Some(ExceededLimit::Asked),
-                read = sandboxed.read_output(&mut piece) => read,
-            };
-            let Some(bytes) = read else { break None };
-            let total = {
-                let mut state = locked();
-                state.kept.take(&piece[..bytes]);
-                state.kept.total()
-            };
-            change.send_modify(|count| *count += 1);
-            if total > OUTPUT_BYTES_MAX {
-                break Some(ExceededLimit::Output);
-            }
-        };
-        match exceeded {
-            Some(exceeded) => sandboxed.kill_for(exceeded).await,
-            None => tokio::select! {
-                ending = sandboxed.wait() => ending,
-                // Dropping the sandbox ends the command.
-                () = stop.cancelled() => CommandEnding::Over(ExceededLimit::Asked),
-            },
-        }
+    let mut take = |piece: &[u8]| {
+        locked().kept.take(piece);
+        note_change();
     };
-    let ending = tokio::select! {
-        () = writing => unreachable!("it never ends"),
-        ending = reading => ending,
-    };
+    let ending = sandboxed.follow(writing, &mut take, &stop).await;
     locked().ending = Some((ending, began.elapsed()));
-    change.send_modify(|count| *count += 1);
+    note_change();
 }
 
 async fn feed_all(feed: &mut StdinFeed, writes: &mut mpsc::Receiver<Vec<u8>>) {

@@ -6,8 +6,8 @@ use crate::workspace::{Hash, WorkspacePath};
 
 /// The fate of an interrupted call.
 pub(crate) enum CallFate {
-    Yes,
-    No,
+    Happened,
+    NotHappened,
     Unknown,
 }
 
@@ -15,15 +15,15 @@ pub(crate) enum CallFate {
 pub(crate) async fn find_fate(services: &Services, intent: &Intent) -> CallFate {
     let (path, before, after) = match intent {
         Intent::File { path, before, after, .. } => (path, before, after),
-        Intent::Act { idempotent: true } => return CallFate::No,
+        Intent::Act { idempotent: true } => return CallFate::NotHappened,
         Intent::Act { idempotent: false } => return CallFate::Unknown,
     };
     let Ok(path) = path.parse::<WorkspacePath>() else { return CallFate::Unknown };
     let hash = services.workspace.run_blocking(move |workspace| workspace.hash(&path)).await;
     let Ok(current) = hash else { return CallFate::Unknown };
     match current.as_ref().map(Hash::as_str) {
-        current if current == after.as_deref() => CallFate::Yes,
-        current if current == before.as_deref() => CallFate::No,
+        current if current == after.as_deref() => CallFate::Happened,
+        current if current == before.as_deref() => CallFate::NotHappened,
         _ => CallFate::Unknown,
     }
 }

@@ -10,11 +10,11 @@ use crate::conversation::ledger::Payer;
 use crate::conversation::model_waits::ModelWait;
 use crate::people::Role;
 use crate::provider::in_use::ProviderUse;
-use crate::provider::{Attempts, Provider, ToolSchema, Usage};
+use crate::provider::{Attempts, Provider, Usage};
 use crate::turn::commits;
 use crate::turn::draft::Draft;
 use crate::turn::error::TurnError;
-use crate::turn::instructions::Speaker;
+use crate::turn::instructions::{PromptBase, Speaker};
 use crate::turn::progress;
 use crate::turn::prompt::InvokedSkills;
 use crate::turn::run::limits::TurnLimits;
@@ -30,10 +30,10 @@ pub(crate) struct TurnHandles {
     pub(crate) steer: mpsc::Receiver<Vec<WaitingMessage>>,
     pub(crate) draft: watch::Sender<Draft>,
     /// Reactions to be shown at messages. Those that do not fit are dropped.
-    pub(crate) signs: mpsc::Sender<Hint>,
+    pub(crate) reactions: mpsc::Sender<Hint>,
     /// Held while a draft is being sent, and while the turn ends: a draft that is being sent when
     /// the answer is committed would stay beside it. A mutex because both wait for each other.
-    pub(crate) quiet: Arc<Mutex<()>>,
+    pub(crate) draft_lock: Arc<Mutex<()>>,
 }
 
 /// A running turn.
@@ -42,7 +42,7 @@ pub(super) struct ActiveTurn<'a> {
     pub(super) session: Session,
     pub(super) turn: TurnId,
     pub(super) limits: TurnLimits,
-    pub(super) asker: Requester,
+    pub(super) requester: Requester,
     /// The provider of the running step.
     pub(super) provider: Arc<dyn Provider>,
     /// Marks the provider as in use, so that background work yields.
@@ -58,12 +58,8 @@ pub(super) struct ActiveTurn<'a> {
     pub(super) pending: Vec<WaitingMessage>,
     /// The skills that these messages invoke.
     pub(super) invoked: InvokedSkills,
-    pub(super) system: Vec<String>,
-    /// The numbers of the facts in the system prompt.
-    pub(super) facts: Vec<i64>,
-    pub(super) tools: Vec<ToolSchema>,
-    /// The estimated tokens of the tools.
-    pub(super) tools_tokens: u64,
+    /// The system prompt and the tools of its requests.
+    pub(super) base: PromptBase,
     /// The estimated tokens of the system prompt and the summary.
     pub(super) fixed_tokens: u64,
     pub(super) begun: Instant,
@@ -74,8 +70,6 @@ pub(super) struct ActiveTurn<'a> {
     pub(super) spent: Usage,
     /// True if a step was planned since then. Nobody has been asked about its calls yet.
     pub(super) has_planned: bool,
-    /// The context window for which prompt and tools were made, in tokens.
-    pub(super) fitted: u64,
 }
 
 /// The person who asked, and the message to reply to.
@@ -110,7 +104,7 @@ impl ActiveTurn<'_> {
 
     /// Deletes the draft, because a message was sent below it. The next draft begins below that message.
     pub(super) async fn begin_draft_anew(&self) -> Result<(), TurnError> {
-        let _quiet = self.quiet().await;
+        let _draft_lock = self.lock_draft().await;
         let draft = commits::forget_draft(&self.turns.services.bus.store, self.turn).await?;
         self.handles.draft.send_modify(|draft| {
             draft.made = None;
@@ -133,7 +127,7 @@ impl ActiveTurn<'_> {
             turn: Some(self.turn),
             origin: Some(self.session.origin.clone()),
             is_others_private: self.session.chat_kind == ChatKind::Private
-                && self.asker.role != Role::Owner,
+                && self.requester.role != Role::Owner,
             what: what(),
         });
     }

@@ -102,7 +102,7 @@ impl ActiveTurn<'_> {
             self.shorten(1, 1).await?;
         }
         if self.is_over(tokens::FULL_AT) {
-            self.session.estimate.fixed = self.fixed_tokens + self.tools_tokens;
+            self.session.estimate.fixed = self.fixed_tokens + self.base.tools_tokens;
             let usual = KeptWhole::usual(&self.session, self.provider.context_window());
             let mut compacted = self.compact(usual).await?;
             while matches!(compacted, CompactionOutcome::Failed) && self.is_over(tokens::FULL_AT) {
@@ -144,7 +144,7 @@ impl ActiveTurn<'_> {
         let sees = self.provider.sees();
         let Session { turns, estimate, .. } = &mut self.session;
         let pictures = if sees { tokens::picture_tokens(turns) } else { 0 };
-        self.fixed_tokens + self.tools_tokens + estimate.turns_tokens(turns) + pictures
+        self.fixed_tokens + self.base.tools_tokens + estimate.turns_tokens(turns) + pictures
     }
 
     /// Returns the usable context window of the provider, in tokens.
@@ -217,9 +217,9 @@ impl ActiveTurn<'_> {
         });
         let summary = self.shown_summary();
         let request = Request {
-            system: &self.system,
-            tools: &self.tools,
-            facts: &self.facts,
+            system: &self.base.system,
+            tools: &self.base.tools,
+            facts: &self.base.facts,
             may_call,
             effort: self.session.settings.effort,
             attempts: self.attempts,

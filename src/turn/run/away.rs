@@ -43,8 +43,8 @@ impl ActiveTurn<'_> {
         self.turns.last_error.set(error);
         self.emit(|| EventKind::Error { text: error.to_string() });
         let explanation = match self.limits.background {
-            None => failure_text(error, self.asker.role),
-            Some(kind) => kind.failure_text(error, self.asker.role),
+            None => failure_text(error, self.requester.role),
+            Some(kind) => kind.failure_text(error, self.requester.role),
         };
         self.give_up(explanation).await
     }
@@ -87,23 +87,23 @@ impl ActiveTurn<'_> {
             tracing::warn!(turn = turn.0, reason = wait.reason, "The turn waits for the model");
         }
         let people = match &self.session.origin {
-            Origin::Chat(at) => Some((at.clone(), self.asker.reply_to.clone())),
+            Origin::Chat(at) => Some((at.clone(), self.requester.reply_to.clone())),
             Origin::Task { .. } => self
                 .limits
                 .background
                 .filter(|kind| kind.is_awaited())
                 .map(|_| (self.limits.people_at.clone(), None)),
         };
-        let notice = match self.asker.role {
+        let notice = match self.requester.role {
             Role::Owner => replies::model_away_because(&wait.reason),
             _ => replies::MODEL_UNREACHABLE.to_owned(),
         };
         let line = people.map(|(to, reply_to)| WaitNotice { to, reply_to, words: notice });
-        let quiet = self.quiet_at_end().await;
+        let draft_lock = self.lock_draft_at_end().await;
         let suspension = Suspension { wait, line };
         let store = &self.turns.services.bus.store;
         let draft = commits::suspend_for_model(store, turn, suspension).await?;
-        drop(quiet);
+        drop(draft_lock);
         self.erase(draft);
         self.suspend(begun).await
     }

@@ -52,7 +52,7 @@ impl ActiveTurn<'_> {
             terms,
             reach: Reach::Here,
             role: cx.role,
-            own_role: self.asker.role,
+            own_role: self.requester.role,
             taint: None,
             knows_url: false,
             is_attended: self.limits.is_attended,

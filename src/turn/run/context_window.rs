@@ -35,10 +35,10 @@ pub(super) enum CompactionOutcome {
 impl ActiveTurn<'_> {
     /// Makes system prompt, tools and memory anew if the context window is smaller than expected. Returns true if so.
     pub(super) async fn refit(&mut self) -> Result<bool, TurnError> {
-        if self.provider.context_window() >= self.fitted {
+        if self.provider.context_window() >= self.base.context_window {
             return Ok(false);
         }
-        let (role, caller) = (self.asker.role, self.limits.caller);
+        let (role, caller) = (self.requester.role, self.limits.caller);
         let shares = instructions::shares(self.turns, &self.session, role, caller);
         let recalls = frozen::recalls(&self.session, role);
         if recalls.is_some() && self.limits.background.is_none() {
@@ -56,12 +56,11 @@ impl ActiveTurn<'_> {
 
     /// Makes the system prompt and the tools anew.
     async fn rebuild(&mut self) {
-        let (speaker, caller) = (self.asker.speaker(), self.limits.caller);
+        let (speaker, caller) = (self.requester.speaker(), self.limits.caller);
         let base = instructions::base(self.turns, &self.session, speaker, caller).await;
         let summary = self.session.summary.as_deref();
         self.fixed_tokens = tokens::fixed_tokens(&base.system, summary);
-        (self.system, self.facts, self.tools) = (base.system, base.facts, base.tools);
-        (self.tools_tokens, self.fitted) = (base.tools_tokens, base.context_window);
+        self.base = base;
     }
 
     /// Notifies the owner once if the model's context window differs from the expected one.
@@ -157,7 +156,8 @@ impl ActiveTurn<'_> {
         self.handles.draft.send_modify(|draft| draft.doing = Some(replies::COMPACTING.to_owned()));
         let summary_max =
             compaction::summary_tokens_max(&self.session, self.provider.context_window());
-        let audience = separation::separated_for(self.turns, &self.session, self.asker.role, job);
+        let audience =
+            separation::separated_for(self.turns, &self.session, self.requester.role, job);
         let output = if audience.is_some() { 2 * summary_max } else { summary_max };
         let granted = match self.reserve_summary(job.frees(), output).await? {
             Ok(granted) => granted,
@@ -212,7 +212,8 @@ impl ActiveTurn<'_> {
     /// Leaves out the turns and steps of a compaction. The former summary stays.
     async fn drop_without_summary(&mut self, job: &CompactionJob) -> Result<bool, TurnError> {
         let free = self.summary_charge(&Granted::default(), Usage::default());
-        let audience = separation::separated_for(self.turns, &self.session, self.asker.role, job);
+        let audience =
+            separation::separated_for(self.turns, &self.session, self.requester.role, job);
         self.commit_compaction(job, job.former_summary(audience), free).await
     }
 
@@ -222,12 +223,12 @@ impl ActiveTurn<'_> {
         summaries: Summaries,
         spent: Charge,
     ) -> Result<bool, TurnError> {
-        let recalls = frozen::recalls(&self.session, self.asker.role);
+        let recalls = frozen::recalls(&self.session, self.requester.role);
         // The memory is read again: the messages that reported its changes are removed, and the cache is invalid
         // anyway.
         let frozen = match &recalls {
             Some(_) => {
-                let (role, caller) = (self.asker.role, self.limits.caller);
+                let (role, caller) = (self.requester.role, self.limits.caller);
                 let shares = instructions::shares(self.turns, &self.session, role, caller);
                 let services = &self.turns.services;
                 let recalls = recalls.as_ref();

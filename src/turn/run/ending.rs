@@ -26,7 +26,7 @@ use crate::types::source::{Source, SourcedText};
 
 /// Maximum time that an answer waits for a draft that is being sent, so that it can replace it: even a slow link
 /// answers by then. A draft that takes longer is deleted when it has arrived.
-const QUIET_WAIT_MAX: Duration = Duration::from_secs(5);
+const DRAFT_WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// Commits the end of a turn. Returns the draft if the answer is silence. If the turn keeps quiet hours and it is quiet
 /// now, its reports are held back.
@@ -76,7 +76,7 @@ impl ActiveTurn<'_> {
         if text.is_empty() {
             let explanation = match completion.stop {
                 Some(StopReason::Refused) => replies::MODEL_REFUSED,
-                Some(StopReason::MaxTokens) if self.asker.role == Role::Owner => {
+                Some(StopReason::MaxTokens) if self.requester.role == Role::Owner => {
                     replies::LIMIT_USED_UP_OWNER
                 }
                 Some(StopReason::MaxTokens) => replies::LIMIT_USED_UP,
@@ -143,8 +143,8 @@ impl ActiveTurn<'_> {
     /// Ends the turn without an answer, with an explanation to its person.
     pub(super) async fn give_up(self, explanation: String) -> Result<Option<Session>, TurnError> {
         let mut end = self.end_with(explanation);
-        let quiet = self.quiet_at_end().await;
-        end.over_draft = quiet.is_some();
+        let draft_lock = self.lock_draft_at_end().await;
+        end.over_draft = draft_lock.is_some();
         commit_end(self.turns, self.turn, None, end, self.limits.keeps_quiet).await?;
         self.emit(|| EventKind::TurnEnd { silent: false });
         self.log_end(TurnOutcome::Failed);
@@ -159,11 +159,11 @@ impl ActiveTurn<'_> {
             words: Some(message),
             files: Vec::new(),
             origin: self.session.origin.clone(),
-            reply_to: self.asker.reply_to.clone(),
+            reply_to: self.requester.reply_to.clone(),
             over_draft: false,
             // Only the results of background tasks are passed on.
             tainted: self.limits.background.is_some()
-                && taint::session_taint(&self.session, self.asker.role).is_some(),
+                && taint::session_taint(&self.session, self.requester.role).is_some(),
             zone: self.turns.services.zone,
             is_quiet: false,
         }
@@ -176,8 +176,8 @@ impl ActiveTurn<'_> {
         last: Option<ModelStep>,
     ) -> Result<Option<Session>, TurnError> {
         let (ending, silent) = (end.ending, end.words.is_none());
-        let quiet = self.quiet_at_end().await;
-        end.over_draft = quiet.is_some();
+        let draft_lock = self.lock_draft_at_end().await;
+        end.over_draft = draft_lock.is_some();
         let stale_draft =
             commit_end(self.turns, self.turn, last, end, self.limits.keeps_quiet).await?;
         self.erase(stale_draft);
@@ -185,24 +185,24 @@ impl ActiveTurn<'_> {
         self.log_end(ending);
         self.current().ending = Some(ending);
         self.session.estimate.used = self.used();
-        self.session.estimate.fixed = self.fixed_tokens + self.tools_tokens;
+        self.session.estimate.fixed = self.fixed_tokens + self.base.tools_tokens;
         self.turns.services.bus.outbox.notify();
         Ok(Some(self.session))
     }
 
-    /// As [`Self::quiet`], at the end of the turn. A draft that takes too long is deleted when it arrives.
-    pub(super) async fn quiet_at_end(&self) -> Option<OwnedMutexGuard<()>> {
-        if let Some(quiet) = self.quiet().await {
-            return Some(quiet);
+    /// As [`Self::lock_draft`], at the end of the turn. A draft that takes too long is deleted when it arrives.
+    pub(super) async fn lock_draft_at_end(&self) -> Option<OwnedMutexGuard<()>> {
+        if let Some(draft_lock) = self.lock_draft().await {
+            return Some(draft_lock);
         }
         self.handles.draft.send_modify(|draft| draft.left = true);
         // The draft may have arrived just before the flag was set.
-        Arc::clone(&self.handles.quiet).try_lock_owned().ok()
+        Arc::clone(&self.handles.draft_lock).try_lock_owned().ok()
     }
 
     /// Waits until no draft is being sent, and blocks further ones. None if a draft takes too long.
-    pub(super) async fn quiet(&self) -> Option<OwnedMutexGuard<()>> {
-        timeout(QUIET_WAIT_MAX, Arc::clone(&self.handles.quiet).lock_owned()).await.ok()
+    pub(super) async fn lock_draft(&self) -> Option<OwnedMutexGuard<()>> {
+        timeout(DRAFT_WAIT_MAX, Arc::clone(&self.handles.draft_lock).lock_owned()).await.ok()
     }
 
     /// Logs the end of the turn for the operator. A resumed turn has the figures since it was resumed.

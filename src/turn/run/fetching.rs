@@ -85,8 +85,8 @@ impl ActiveTurn<'_> {
     async fn reader_of(&self, session: &Session) -> Result<SourceReader, TurnError> {
         let bus = &self.turns.services.bus;
         let channel = self.session.origin.channel().clone();
-        let account = Some(Author { channel, id: self.asker.sender.id.clone() });
-        let (role, chat_kind) = (self.asker.role, session.chat_kind);
+        let account = Some(Author { channel, id: self.requester.sender.id.clone() });
+        let (role, chat_kind) = (self.requester.role, session.chat_kind);
         let person = ReadingPerson { account, role, chat_kind };
         Ok(SourceReader::of(&bus.store, &bus.people, person, &session.sources()).await?)
     }

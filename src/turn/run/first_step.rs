@@ -159,7 +159,7 @@ async fn search(
     let reader = RecallReader { at: at.clone(), chat_kind: session.chat_kind, who, files };
     let limit = RECALLED_MAX * 2;
     let seen = Some(SeenTurns { session: session.id, begins: session.begins });
-    let wish = RecallRequest {
+    let request = RecallRequest {
         terms: terms.clone(),
         scope: None,
         since: None,
@@ -168,7 +168,7 @@ async fn search(
         seen,
         common: turns.common_terms.clone(),
     };
-    let found = find::find(&services.bus.store, &services.workspace, &reader, &wish).await;
+    let found = find::find(&services.bus.store, &services.workspace, &reader, &request).await;
     let found = found.inspect_err(|error| tracing::debug!(%error, "Recalled nothing")).ok()?;
     let matching = |found: &&FoundPassage| found.hit.is_rare && found.hit.share >= SHARE_MIN;
     let matching: Vec<_> = found.passages.iter().filter(matching).collect();

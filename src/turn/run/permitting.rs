@@ -67,7 +67,7 @@ pub(crate) fn check_call(
 /// A call that can be run.
 pub(super) struct OpenCall {
     /// Its index in the step.
-    pub(super) at: usize,
+    pub(super) index: usize,
     pub(super) call: Call,
     /// Its tool. The error occurs only if it began before a crash, and its tool is gone.
     pub(super) tool: ToolLookup,
@@ -91,8 +91,8 @@ impl OpenCall {
 }
 
 /// The facts with which the calls of a step are judged.
-struct StepFacts {
-    cx: ToolContext,
+struct StepFacts<'a> {
+    cx: &'a ToolContext,
     /// The same with the files as the calls before leave them, as far as these may be made. None if no call of the step was
     /// asked about.
     ahead: Option<ToolContext>,
@@ -112,7 +112,7 @@ struct JudgedCall {
 /// A call that cannot begin.
 pub(super) struct RefusedCall {
     /// Its index in the step.
-    pub(super) at: usize,
+    pub(super) index: usize,
     pub(super) call: Call,
     pub(super) refused: Refused,
 }
@@ -160,7 +160,7 @@ impl ActiveTurn<'_> {
     ) -> Option<String> {
         let (is_attended, chat_kind) = (self.limits.is_attended, self.session.chat_kind);
         let text = checked.kept_text.as_ref().filter(|text| {
-            let by = &self.asker.sender.id;
+            let by = &self.requester.sender.id;
             is_attended
                 && chat_kind == ChatKind::Private
                 && own_words::are_own_words(&self.session, by, text)
@@ -198,7 +198,7 @@ impl ActiveTurn<'_> {
             terms: checked.terms,
             reach: self.reach_here(&checked.reach, cx).await?,
             role: cx.role,
-            own_role: self.asker.role,
+            own_role: self.requester.role,
             taint,
             knows_url,
             is_attended,
@@ -236,15 +236,15 @@ impl ActiveTurn<'_> {
     /// Returns true if the person of the turn is the reader of a private chat.
     async fn is_read_by_asker(&self, to: &Address) -> Result<bool, TurnError> {
         let people = self.turns.services.bus.people.clone();
-        let asker = PersonAccount {
+        let requester = PersonAccount {
             channel: self.session.origin.channel().clone(),
-            sender: self.asker.sender.id.clone(),
+            sender: self.requester.sender.id.clone(),
         };
         let to = to.clone();
         let query = move |store: &Connection| {
             let Some(reader) = presence::private_speaker(store, &to)? else { return Ok(false) };
             let reader = PersonAccount { channel: to.channel, sender: reader.id };
-            people.are_same(store, &asker, &reader)
+            people.are_same(store, &requester, &reader)
         };
         Ok(self.turns.services.bus.store.read(query).await?)
     }
@@ -269,7 +269,7 @@ impl ActiveTurn<'_> {
         let (tool, can_be_granted) = (request.tool.to_owned(), why.can_be_granted());
         let (turn, reach) = (self.turn, request.reach.clone());
         let (channel, sender) =
-            (self.limits.people_at.channel.clone(), self.asker.sender.id.clone());
+            (self.limits.people_at.channel.clone(), self.requester.sender.id.clone());
         let query = move |store: &Connection| {
             Ok((can_be_granted && asks::is_granted(store, &channel, &sender, &tool)?)
                 || (by_job && is_named_by_job(store, turn, &tool, &reach)?))
@@ -315,10 +315,11 @@ impl ActiveTurn<'_> {
         call: &Call,
         mut checked: CheckedCall,
         given: &[CallApproval],
-        facts: &StepFacts,
+        facts: &StepFacts<'_>,
     ) -> Result<Result<JudgedCall, Refused>, TurnError> {
-        let StepFacts { cx, ahead, reader, taint } = facts;
-        let ahead = ahead.as_ref().filter(|_| checked.terms.kind == ToolKind::Writes);
+        let StepFacts { reader, taint, .. } = facts;
+        let (cx, ahead) = (facts.cx, facts.ahead.as_ref());
+        let ahead = ahead.filter(|_| checked.terms.kind == ToolKind::Writes);
         let (is_followed, files_cx) = (ahead.is_some(), ahead.unwrap_or(cx));
         let ComparedApprovals { covering, has_lost_files, change } =
             self.compare_approvals(call, given, is_followed, files_cx).await;
@@ -344,11 +345,14 @@ impl ActiveTurn<'_> {
     }
 
     /// Reads the facts with which the calls of a step are judged.
-    async fn step_facts(&self, has_approvals: bool) -> Result<StepFacts, TurnError> {
-        let cx = self.tool_context().await?;
+    async fn step_facts<'a>(
+        &self,
+        cx: &'a ToolContext,
+        has_approvals: bool,
+    ) -> Result<StepFacts<'a>, TurnError> {
         let ahead = if has_approvals { Some(self.tool_context().await?) } else { None };
         let bus = &self.turns.services.bus;
-        let reader = taint::find_reader(bus, &self.session, self.asker.role).await?;
+        let reader = taint::find_reader(bus, &self.session, self.requester.role).await?;
         let taint = reader.taint(&self.session);
         Ok(StepFacts { cx, ahead, reader, taint })
     }
@@ -357,16 +361,17 @@ impl ActiveTurn<'_> {
     pub(super) async fn check(
         &mut self,
         calls: Vec<(usize, Call)>,
+        cx: &ToolContext,
     ) -> Result<Vec<OpenCall>, TurnError> {
-        self.turns.tools.arrived().await;
+        self.turns.tools.wait_for_mcp_servers().await;
         let approvals = self.find_approvals().await?;
-        let mut facts = self.step_facts(!approvals.is_empty()).await?;
+        let mut facts = self.step_facts(cx, !approvals.is_empty()).await?;
         let (mut open, mut refusals) = (Vec::new(), Vec::new());
-        for (at, call) in calls {
+        for (index, call) in calls {
             let given = approvals.get(&call.id).cloned().into_iter();
             let given: Vec<_> = given.chain(self.approved_later(&call)).collect();
             let checked = match self.limits.caller.has(&call.tool) || self.is_approved(&call) {
-                true => check_call(self.turns, &call, &facts.cx),
+                true => check_call(self.turns, &call, cx),
                 false => Err(format!("There is no tool `{}`.", call.tool)),
             };
             let judged = match checked {
@@ -384,7 +389,7 @@ impl ActiveTurn<'_> {
                     let is_asked_again = asks.is_some() && !given.is_empty();
                     let reads = asks.is_none() && terms.kind == ToolKind::Reads;
                     open.push(OpenCall {
-                        at,
+                        index,
                         call,
                         tool: Ok(tool),
                         reads,
@@ -396,10 +401,10 @@ impl ActiveTurn<'_> {
                 }
                 // A call that began before a crash is examined first.
                 Err(_) if call.outcome != CallOutcome::Planned => {
-                    let tool = self.turns.tools.authorise(&call.tool, facts.cx.user());
+                    let tool = self.turns.tools.authorise(&call.tool, cx.user());
                     let tool = tool.map(|(tool, _)| tool);
                     open.push(OpenCall {
-                        at,
+                        index,
                         call,
                         tool,
                         reads: false,
@@ -409,10 +414,10 @@ impl ActiveTurn<'_> {
                         own_words: None,
                     });
                 }
-                Err(refused) => refusals.push(RefusedCall { at, call, refused }),
+                Err(refused) => refusals.push(RefusedCall { index, call, refused }),
             }
         }
-        self.refuse(refusals, facts.taint.is_some(), open.first().map(|open| open.at)).await?;
+        self.refuse(refusals, facts.taint.is_some(), open.first().map(|open| open.index)).await?;
         Ok(open)
     }
 }

@@ -55,7 +55,7 @@ impl ActiveTurn<'_> {
         };
         let tells_results = cx.as_ref().is_some_and(|cx| self.may_read_files(cx));
         let mut has_deferred = false;
-        for RefusedCall { at, call, refused } in refusals {
+        for RefusedCall { index, call, refused } in refusals {
             self.emit_start(&call);
             let told = told.as_ref().filter(|_| refused.is_unattended);
             let reason = refused.words;
@@ -66,7 +66,7 @@ impl ActiveTurn<'_> {
                     let ProposedFiles { files, diff, known, .. } =
                         Box::pin(proposed::find_files(turns, &call, cx)).await;
                     // A call before it may change its files.
-                    let is_first = !has_deferred && first_open.is_none_or(|open| at < open);
+                    let is_first = !has_deferred && first_open.is_none_or(|open| index < open);
                     match known.filter(|_| is_first && tells_results) {
                         Some(known) => {
                             calls::settle_known(turns, self.turn, &call, cx, known).await?
@@ -84,7 +84,7 @@ impl ActiveTurn<'_> {
                 }
             };
             self.emit_end(&call, &result, Instant::now());
-            self.settled(at, result);
+            self.settled(index, result);
         }
         Ok(())
     }
@@ -92,7 +92,7 @@ impl ActiveTurn<'_> {
     /// Returns who is told of calls of this turn.
     async fn told_people(&self) -> Result<ToldPeople, TurnError> {
         let is_there = *self.session.origin.channel() == self.limits.people_at.channel;
-        let audience = audience(self.asker.role, self.session.chat_kind);
+        let audience = audience(self.requester.role, self.session.chat_kind);
         let to_owner = match audience {
             Audience::Owner => true,
             // The author of a job that was made on this machine has no chat there, but the owner has.
@@ -118,7 +118,7 @@ impl ActiveTurn<'_> {
             _ if !told.is_there => LaterDecider::Nobody,
             _ if told.is_owner => LaterDecider::Admins,
             Decider::Person => LaterDecider::Person,
-            Decider::Admins if self.asker.role >= Approvals::BY => LaterDecider::Admins,
+            Decider::Admins if self.requester.role >= Approvals::BY => LaterDecider::Admins,
             Decider::Admins => LaterDecider::Nobody,
         }
     }
@@ -134,7 +134,7 @@ impl ActiveTurn<'_> {
         DeferredCall {
             call: call.id,
             approved: ApprovedCall { tool, arguments, files },
-            sender: self.asker.sender.clone(),
+            sender: self.requester.sender.clone(),
             known_on: self.session.origin.channel().clone(),
             chat_kind: self.session.chat_kind,
             to: self.limits.people_at.clone(),
@@ -152,7 +152,7 @@ impl ActiveTurn<'_> {
             return Ok(());
         }
         let call = ToolCall { id: APPROVED_ID.to_owned(), name: tool, arguments };
-        self.plan(0, Completion { calls: vec![call], ..Completion::default() }).await
+        self.commit_planned_step(0, Completion { calls: vec![call], ..Completion::default() }).await
     }
 
     /// Returns the approval of a call that was approved later.

@@ -12,8 +12,8 @@ use crate::turn::end::TurnEnd;
 use crate::turn::error::TurnError;
 use crate::turn::personas::{ChosenPersona, KnownSubject};
 use crate::turn::run::active::{ActiveTurn, Requester, TurnHandles};
-use crate::turn::run::admitted;
-use crate::turn::run::begin::subject_of;
+use crate::turn::run::declined;
+use crate::turn::run::prepare::subject_of;
 use crate::turn::services::TurnServices;
 use crate::types::event::EventKind;
 use crate::types::message::Sender;
@@ -58,7 +58,7 @@ impl<'a> ActiveTurn<'a> {
             commits::end_turn(store, turn, None, end).await?;
             return Ok(None);
         }
-        if admitted::end_without_access(&turns.services.bus, &unfinished).await? {
+        if declined::end_without_access(&turns.services.bus, &unfinished).await? {
             return Ok(None);
         }
         commits::resume_turn(store, turn).await?;
@@ -67,8 +67,8 @@ impl<'a> ActiveTurn<'a> {
         let (role, chosen) = role_and_persona(turns, &origin, &sender).await?;
         chosen.enter(&mut session);
         turns.models.for_session(&session).learn_window().await;
-        let asker = Requester { sender, role, reply_to };
-        let active = Self::assemble(turns, session, turn, asker, handles).await?;
+        let requester = Requester { sender, role, reply_to };
+        let active = Self::assemble(turns, session, turn, requester, handles).await?;
         let active = active.map(|active| Self { wait, ..active });
         Ok(active.inspect(|active| {
             active.emit(|| EventKind::TurnStart { attempt: attempts + 1 });

@@ -53,7 +53,10 @@ impl ActiveTurn<'_> {
         if unsettled.is_empty() {
             return Ok(SettledCalls::All);
         }
-        let open = self.check(unsettled).await?;
+        let open = {
+            let cx = self.tool_context().await?;
+            self.check(unsettled, &cx).await?
+        };
         let mut batches = batches(open).into_iter();
         while let Some(batch) = batches.next() {
             self.take_steering().await?;
@@ -146,7 +149,7 @@ impl ActiveTurn<'_> {
         self.emit_start(&open.call);
         let result = calls::settle_known(self.turns, self.turn, &open.call, cx, known).await?;
         self.emit_end(&open.call, &result, begun);
-        self.settled(open.at, result);
+        self.settled(open.index, result);
         Ok(())
     }
 
@@ -155,8 +158,8 @@ impl ActiveTurn<'_> {
         CallContext {
             turn: self.turn,
             call,
-            person: &self.asker.sender,
-            role: self.asker.role,
+            person: &self.requester.sender,
+            role: self.requester.role,
             at: &self.limits.people_at,
             chat_kind: self.session.chat_kind,
             is_there: *self.session.origin.channel() == self.limits.people_at.channel,
@@ -183,14 +186,14 @@ impl ActiveTurn<'_> {
             let calling = CallContext { own_words, approval, ..this.calling(&open.call) };
             let result = calls::run(this.turns, &calling, cx, open.tool.clone()).await?;
             this.emit_end(&open.call, &result, begun);
-            Ok::<_, TurnError>((open.at, result))
+            Ok::<_, TurnError>((open.index, result))
         });
         for result in Box::pin(join_all(runs)).await {
-            let (at, result) = result?;
-            self.settled(at, result);
+            let (index, result) = result?;
+            self.settled(index, result);
         }
         let step = self.current().steps.last().expect("the step whose calls these are");
-        let calls: Vec<_> = batch.iter().map(|open| step.calls[open.at].clone()).collect();
+        let calls: Vec<_> = batch.iter().map(|open| step.calls[open.index].clone()).collect();
         let here = &self.limits.people_at;
         if calls.iter().any(|call| message::sent_here(call, here).is_some()) {
             self.begin_draft_anew().await?;
@@ -198,9 +201,9 @@ impl ActiveTurn<'_> {
         Ok(calls.iter().any(|call| call.outcome == CallOutcome::Waiting))
     }
 
-    pub(super) fn settled(&mut self, at: usize, result: CallResult) {
+    pub(super) fn settled(&mut self, index: usize, result: CallResult) {
         let step = self.current().steps.last_mut().expect("the step whose calls these are");
-        let call = &mut step.calls[at];
+        let call = &mut step.calls[index];
         (call.outcome, call.sources) = (result.outcome, result.sources);
     }
 
@@ -229,7 +232,7 @@ impl ActiveTurn<'_> {
     }
 
     pub(super) async fn tool_context(&self) -> Result<ToolContext, TurnError> {
-        let Requester { sender, role, .. } = &self.asker;
+        let Requester { sender, role, .. } = &self.requester;
         let files_at = &self.limits.people_at;
         tool_context(self.turns, &self.session, files_at, sender, *role).await
     }

@@ -14,7 +14,8 @@ const SUMMARY_TOKENS: u64 = 100;
 
 impl ActiveTurn<'_> {
     pub(super) fn has_short_prompt(&self) -> bool {
-        self.limits.background.is_none() && self.turns.spending.has_short_prompt(self.asker.role)
+        self.limits.background.is_none()
+            && self.turns.spending.has_short_prompt(self.requester.role)
     }
 
     /// Returns the turns that the model is shown, including the running one.
@@ -50,6 +51,6 @@ impl ActiveTurn<'_> {
         let summary = self.shown_summary();
         let conversation_tokens =
             tokens::conversation_tokens(summary.as_deref(), self.shown_turns(), sees);
-        tokens::fixed_tokens(&self.system, None) + self.tools_tokens + conversation_tokens
+        tokens::fixed_tokens(&self.base.system, None) + self.base.tools_tokens + conversation_tokens
     }
 }

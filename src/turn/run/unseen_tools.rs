@@ -35,10 +35,10 @@ impl ActiveTurn<'_> {
         if !completion.calls.is_empty() {
             shown.set(name, true);
         }
-        if shown.is_known_to_show(name) || self.tools.is_empty() {
+        if shown.is_known_to_show(name) || self.base.tools.is_empty() {
             return Ok(());
         }
-        let (tools, counted) = (self.tools_tokens, completion.usage.input);
+        let (tools, counted) = (self.base.tools_tokens, completion.usage.input);
         let Some(is_shown) = has_tools(estimate.saturating_sub(tools), tools, counted) else {
             return Ok(());
         };

@@ -408,7 +408,7 @@ pub const COMMANDS: &[CommandSpec] = &[
         name: "unlink",
         aliases: &[],
         arguments: "",
-        menu: Some("Part this account from your others"),
+        menu: Some("Unlink this account"),
         help: HelpLine::None,
         details: "Makes this account a person of its own again.",
         allowed: CommandRoles::EVERYBODY,

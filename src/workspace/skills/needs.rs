@@ -9,9 +9,9 @@ use serde_json::Value;
 /// The machine around the workspace.
 #[derive(Clone, Debug, Default)]
 pub struct SkillEnvironment {
-    /// The account's home folder; none hides what lies there.
+    /// The home folder of the account. Without it, skills there are not found.
     pub home: Option<PathBuf>,
-    /// Where programs are looked for.
+    /// The folders that are searched for programs.
     pub path: Vec<PathBuf>,
     /// The names of variables that are set.
     pub env: BTreeSet<String>,

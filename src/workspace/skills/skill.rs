@@ -32,13 +32,13 @@ pub struct Skill {
     pub(super) needs: SkillNeeds,
 }
 
-/// Where its SKILL.md is.
+/// The place of a SKILL.md.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SkillPlace {
     Workspace(WorkspacePath),
-    /// Outside of the workspace, where no tool for files leads.
+    /// A file outside of the workspace, which no tool for files can open.
     Home(PathBuf),
-    /// Inside the program.
+    /// A file that is part of the program.
     Shipped(String),
 }
 
@@ -52,7 +52,7 @@ pub struct Catalogue {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BrokenSkill {
     pub path: String,
-    /// For the operator.
+    /// The explanation for the operator.
     pub reason: String,
 }
 

@@ -25,7 +25,7 @@ async fn allow(rig: &mut Rig) -> Vec<String> {
 }
 
 fn asked_again(heard: &[String]) -> &String {
-    heard.iter().find(|text| text.contains("I ask again, because")).expect("a question")
+    heard.iter().find(|text| text.contains("I'm asking again because")).expect("a question")
 }
 
 /// The contents of the files that were sent.

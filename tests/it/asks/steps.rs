@@ -168,7 +168,7 @@ async fn a_yes_to_a_later_change_alone_covers_no_other_change() {
     rig.say("1", "/approve 2");
     let heard = rig.next_messages("1", 3).await;
     // It was shown as a change of a file that has rye bread.
-    let again = heard.iter().find(|text| text.contains("I ask again, because"));
+    let again = heard.iter().find(|text| text.contains("asking again because"));
     let again = again.expect("a question");
     assert!(again.contains("\n bread") && again.contains("+oat milk"), "{again}");
     assert_eq!(read(&rig, "list.md").as_deref(), Some("bread\nmilk\n"));
@@ -187,7 +187,7 @@ async fn all_changes_of_a_file_are_asked_about_again_if_somebody_else_has_change
     fs::write(rig.workspace().join("list.md"), "bread\nmilk\nsalt\n").unwrap();
     press(&rig, OWNER, "1", ALL);
     let heard = rig.next_messages("1", 3).await;
-    let again = heard.iter().find(|text| text.contains("I ask again, because"));
+    let again = heard.iter().find(|text| text.contains("asking again because"));
     let again = again.expect("a question");
     assert!(again.contains("+rye bread") && again.contains("+oat milk"), "{again}");
     assert!(again.contains("\n salt"), "{again}");

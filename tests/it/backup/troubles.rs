@@ -171,12 +171,12 @@ async fn the_owner_hears_once_that_regular_backups_are_not_whole() {
     }
     put_out_of_reach(&fixture, "shared");
     let _daemon = fixture.daemon().await;
-    let told = api.wait_for_words(ADA.id, "is not whole, because I can't read 1 of").await;
+    let told = api.wait_for_words(ADA.id, "is incomplete, because I can't read 1 of").await;
     assert!(told.text.contains("shared/xxx"), "{told:?}");
     api.say(&said(&ADA, "and now"));
     api.wait_for_words(ADA.id, "You said: and now").await;
     let all = api.sent();
-    let messages = all.iter().filter(|sent| sent.text.contains("is not whole"));
+    let messages = all.iter().filter(|sent| sent.text.contains("is incomplete"));
     assert_eq!(messages.count(), 1);
 }
 

@@ -49,7 +49,7 @@ async fn a_crowd_of_guests_is_answered_or_refused_and_never_uses_more_than_there
             match heard.as_str() {
                 "re: hello 1" | "re: hello 2" => answered += 1,
                 _ => {
-                    assert!(heard.contains("has too little left"), "{heard}");
+                    assert!(heard.contains("the rest is reserved"), "{heard}");
                     refused += 1;
                 }
             }

@@ -139,7 +139,8 @@ async fn two_turns_of_one_person_at_once_do_not_use_more_than_there_is() {
     rig.wait_at(&gate).await;
     rig.say_as(USER, "3", "quick");
     let refused = rig.next_message("3").await;
-    let begins = "Your daily budget of 6,000 tokens has too little left while I'm working on another answer.";
+    let begins =
+        "Your daily budget of 6,000 tokens: the rest is reserved for an answer in progress.";
     assert!(refused.starts_with(begins), "{refused}");
     // Others have their own.
     assert_eq!(rig.ask("1", "hello").await, "re: hello");

@@ -35,7 +35,7 @@ pub(super) async fn tainted_with(parts: RigOptions) -> Rig {
 async fn compact(rig: &mut Rig) {
     rig.model.on(RECORD, [says("The key is under the mat."), says("They spoke of zebras.")]);
     let done = rig.ask("1", "/compact").await;
-    assert!(done.starts_with("I compacted 3 turns"), "{done}");
+    assert!(done.starts_with("I compacted 3 exchanges"), "{done}");
 }
 
 #[tokio::test]
@@ -82,7 +82,7 @@ async fn who_opens_the_other_summary_is_asked_again() {
     rig.ask("1", "and good night").await;
     // What is said from then on is compacted with the former one, and the trusted summary stays.
     rig.model.on(RECORD, [says("The key is under the mat."), says("Zebras, twice.")]);
-    assert!(rig.ask("1", "/compact").await.starts_with("I compacted 3 turns"));
+    assert!(rig.ask("1", "/compact").await.starts_with("I compacted 3 exchanges"));
     let last = asked_for(&rig, RECORD).pop().unwrap().transcript();
     assert!(
         last.contains("| They spoke of zebras.") && last.contains("| The key is under the mat."),
@@ -106,7 +106,7 @@ async fn what_is_said_while_it_is_compacted_may_retell_it() {
     rig.model.on("and", [says("Zebras, I said.")]);
     assert_eq!(rig.ask("1", "and what did you say?").await, "Zebras, I said.");
     gate.open();
-    assert!(rig.next_message("1").await.starts_with("I compacted 3 turns"));
+    assert!(rig.next_message("1").await.starts_with("I compacted 3 exchanges"));
     rig.model.on("tell", [tells(), says("No.")]);
     let question = rig.ask("1", "tell them").await;
     assert!(question.contains("in the summary of this conversation"), "{question}");
@@ -166,7 +166,7 @@ async fn the_trusted_summary_of_a_turn_is_part_of_the_next() {
     rig.ask("1", "thank you").await;
     rig.model.on(RECORD, [says("The key is under the mat, still."), says("Zebras, twice.")]);
     let done = rig.ask("1", "/compact").await;
-    assert!(done.starts_with("I compacted 3 turns"), "{done}");
+    assert!(done.starts_with("I compacted 3 exchanges"), "{done}");
     let asked = asked_for(&rig, RECORD);
     let [trusted, whole] = &asked[asked.len() - 2..] else { panic!("two summaries") };
     let (trusted, whole) = (trusted.transcript(), whole.transcript());
@@ -205,7 +205,7 @@ async fn the_summary_of_a_group_stays_as_untrusted_as_what_it_sums_up() {
     }
     rig.model.on(RECORD, [says("Somebody spoke of zebras.")]);
     rig.say("-1", "/compact");
-    assert!(rig.next_message("-1").await.starts_with("I compacted 1 turn"));
+    assert!(rig.next_message("-1").await.starts_with("I compacted 1 exchange"));
     assert!(!rig.model.last().transcript().contains("left out"));
     rig.model.on("tell", [tells(), says("No.")]);
     let question = rig.ask("-1", "tell them").await;

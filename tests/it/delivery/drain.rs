@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use peacrab::bus::outbox::{self, Chunk, Lane, NextOfChat};
+use peacrab::bus::outbox::{self, Chunk, Lane, LaneHead};
 use peacrab::store::{Store, StoreOptions};
 use peacrab::types::message::{Address, Body, ChannelName, DeliveryId};
 use rusqlite::Connection;
@@ -48,7 +48,7 @@ impl Outbox {
         self.store.execute_batch("COMMIT").unwrap();
     }
 
-    fn heads(&self) -> Vec<NextOfChat> {
+    fn heads(&self) -> Vec<LaneHead> {
         outbox::next_of_each_chat(
             &self.store,
             &ChannelName::from("home"),
@@ -61,7 +61,7 @@ impl Outbox {
 
     /// Sends the first that is to be tried; gives its chat.
     fn send_first(&self) -> String {
-        let NextOfChat { id, lane, .. } = self.heads().remove(0);
+        let LaneHead { id, lane, .. } = self.heads().remove(0);
         outbox::load(&self.store, id).unwrap().unwrap();
         let body = Body::Text("hello".to_owned());
         let chunk = Chunk { seq: 0, body, sending_since: None, ambiguous_sends: 0 };

@@ -114,7 +114,7 @@ async fn a_new_conversation_counts_the_messages_that_it_drops() {
         rig.say("1", command);
         let heard = rig.next_messages("1", 2).await;
         assert!(heard.contains(&replies::and_dropped(reply.to_owned(), 2)), "{heard:?}");
-        assert!(replies::and_dropped(reply.to_owned(), 2).contains("2 messages"));
+        assert!(replies::and_dropped(reply.to_owned(), 2).contains("2 waiting messages"));
         assert_eq!(replies::and_dropped(reply.to_owned(), 0), reply);
         assert_eq!(rig.ask("1", "hello").await, "re: hello");
         rig.finish().await;

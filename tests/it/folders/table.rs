@@ -73,7 +73,7 @@ fn reaches() -> impl Iterator<Item = (Reach, bool)> {
         (Reach::Outside, false),
         (Reach::JobNeeds, false),
         (Reach::Tell(CrossChatMessage { to: "home:2".parse().unwrap(), text: None }), false),
-        (Reach::Rules, false),
+        (Reach::Instructions, false),
         (Reach::Memory, false),
         (url(), true),
         (url(), false),

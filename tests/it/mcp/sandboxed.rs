@@ -203,9 +203,9 @@ async fn a_server_that_would_see_the_home_or_a_secret_is_not_started() {
         let begins = format!("The MCP server {name}: {words}");
         assert!(cautions.iter().any(|it| it.starts_with(&begins)), "{begins}: {cautions:?}");
     };
-    told("home", "it is not started, because it could read Peacrab's home by ");
+    told("home", "it is not started, because it could read Peacrab's home through ");
     told("key", "it is not started, because it could read the secrets in ");
-    told("config", "it is not started, because it could read Peacrab's home by ");
+    told("config", "it is not started, because it could read Peacrab's home through ");
     told("open", "runs without a sandbox, and can do everything that the daemon can");
     told("fine", "its sandbox does not show ");
     config.refuse_unsafe_programs(&home);
@@ -218,7 +218,7 @@ async fn a_server_that_would_see_the_home_or_a_secret_is_not_started() {
         ["config", "home", "key"]
     );
 
-    let why = Some("it is not started, because it could read Peacrab's home by /".to_owned());
+    let why = Some("it is not started, because it could read Peacrab's home through /".to_owned());
     let rig = rig_of(Program { refused: why, ..sandboxed("good") }).await;
     rig.wait_until(|rig| trouble(rig, "fake").contains("it is not started")).await;
     rig.finish().await;

@@ -176,7 +176,10 @@ async fn each_person_decides_about_their_own_files() {
     let mut rig = with_page(household()).await;
     let question = command(&mut rig, USER, "2", "what does the page say?").await;
     // The page may have.
-    assert!(question.starts_with("You may not have asked for this."), "{question}");
+    assert!(
+        question.starts_with("This may come from untrusted content, not from you."),
+        "{question}"
+    );
     assert!(question.contains("private plan") && question.contains("untrusted"), "{question}");
     // It is nobody else's: neither to see nor to decide.
     for (who, chat) in [(OWNER, "1"), (OTHER_USER, "9")] {

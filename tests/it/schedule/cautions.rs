@@ -140,7 +140,7 @@ async fn a_secret_that_is_cut_does_not_escape() {
         said.push_str(&scene.rig.next_message("1").await);
     }
     said.push_str(&scene.rig.next_message("2").await);
-    assert!(said.contains("bytes in all") && said.contains("failed (exit code 1)"), "{said}");
+    assert!(said.contains("bytes in total") && said.contains("failed (exit code 1)"), "{said}");
     let parts = (3..=KEY.len()).flat_map(|n| [&KEY[..n], &KEY[KEY.len() - n..]]);
     for part in parts {
         assert!(!said.contains(part), "{part} of {said}");

@@ -132,7 +132,7 @@ async fn a_command_is_bounded_as_exec_is() {
         said.push_str(&scene.rig.next_message("3").await);
     }
     assert!(said.chars().count() < 9_000, "{said}");
-    assert!(said.contains("100009 bytes in all"), "{said}");
+    assert!(said.contains("100009 bytes in total"), "{said}");
     scene.rig.finish().await;
 }
 
@@ -226,7 +226,7 @@ async fn commands_are_for_those_who_may_use_the_shell() {
     let told = scene.rig.next_message("3").await;
     assert_eq!(
         told,
-        "Not done: commands need the role admin, and the person's role there is user."
+        "Not done: commands need the role admin, but this person has the role user there."
     );
     scene.rig.say_as(USER, "2", "/jobs command 20m | pwd\necho two");
     assert!(scene.rig.next_message("2").await.starts_with("Created: job 1, once, "));

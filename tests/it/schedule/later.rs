@@ -162,7 +162,7 @@ async fn it_is_asked_about_again_if_its_file_has_changed() {
     scene.rig.model.on(ALLOWED, [completes("It is written.")]);
     press(&scene, OWNER, "1", 0);
     let heard = scene.rig.next_messages("1", 3).await;
-    let question = heard.iter().find(|text| text.contains("I ask again, because"));
+    let question = heard.iter().find(|text| text.contains("I'm asking again because"));
     let question = question.expect("a question");
     assert!(question.contains("\n-mine") && question.contains("\n+tide"), "{question}");
     assert_eq!(written(&scene, "tide.md").as_deref(), Some("mine\n"));

@@ -315,13 +315,13 @@ fn knows_what_was_deleted() {
     });
     let key = format!("slack:{TEAM}:U0CRAB:{CREW}:{TS}");
     let at = address(CREW, Some(thread));
-    let expected = InboundEvent::Deleted { at, id: TS.into(), key: key.as_str().into() };
+    let expected = InboundEvent::Deleted { address: at, id: TS.into(), key: key.as_str().into() };
     assert_eq!(decoded(&event), expected);
     // With replies under it, it is changed into a tombstone.
     let mut tomb = change("hello", "This message was deleted.");
     tomb["message"]["subtype"] = "tombstone".into();
     let at = address(CREW, None);
-    let expected = InboundEvent::Deleted { at, id: TS.into(), key: key.as_str().into() };
+    let expected = InboundEvent::Deleted { address: at, id: TS.into(), key: key.as_str().into() };
     assert_eq!(decoded(&tomb), expected);
 }
 

@@ -27,7 +27,7 @@ use crate::types::message::{Address, Body, DedupKey};
 /// Maximum number of messages that are read at a time.
 const READ_MAX: usize = 50;
 
-/// Interval after which the store is read again without a sign, because a sign may be lost.
+/// Interval after which the store is read again without a notice, because a notice may be lost.
 const READ_EVERY: Duration = Duration::from_secs(5);
 
 /// The next part of an answer.
@@ -47,7 +47,7 @@ pub(super) struct PendingAnswer {
     pub(super) address: Address,
     key: DedupKey,
     cursor: Cursor,
-    signs: mpsc::Receiver<PageNotice>,
+    notices: mpsc::Receiver<PageNotice>,
     deliveries: watch::Receiver<()>,
     passes: watch::Receiver<()>,
     until: Instant,
@@ -77,7 +77,7 @@ impl PendingAnswer {
     ) -> Result<Self, HttpRefusal> {
         let held = gateway.held.hold(&person.id)?;
         let bus = &gateway.services().bus;
-        let (signs, key) = (gateway.web.attach(&address.chat), gateway.message_key(person, id));
+        let (notices, key) = (gateway.web.attach(&address.chat), gateway.message_key(person, id));
         let chat = address.chat.clone();
         let cursor = bus.store.read(move |store: &Connection| feed::end(store, &chat)).await?;
         Ok(Self {
@@ -86,7 +86,7 @@ impl PendingAnswer {
             address,
             key,
             cursor,
-            signs,
+            notices,
             deliveries: bus.outbox.watch(),
             passes: bus.passes.watch(),
             until: Instant::now(),
@@ -118,7 +118,7 @@ impl PendingAnswer {
             let next_read = (Instant::now() + READ_EVERY).min(self.until);
             tokio::select! {
                 () = closing.cancelled() => return Err(self.later("the daemon stops")),
-                Some(sign) = self.signs.recv() => self.handle_sign(sign),
+                Some(notice) = self.notices.recv() => self.handle_notice(notice),
                 () = self.access.login_ended() => self.check_access().await?,
                 _ = self.deliveries.changed() => {}
                 _ = self.passes.changed() => {}
@@ -146,8 +146,8 @@ impl PendingAnswer {
         self.address.chat.as_str().split_once('/').map_or("", |(_, session)| session)
     }
 
-    fn handle_sign(&mut self, sign: PageNotice) {
-        if let (PageNotice::Draft(text), true) = (sign, self.shows_drafts) {
+    fn handle_notice(&mut self, notice: PageNotice) {
+        if let (PageNotice::Draft(text), true) = (notice, self.shows_drafts) {
             let text = self.gateway.services().redactor.redact(&text).into_owned();
             let more = self.text.draft(&text);
             self.ready.extend(more.map(AnswerProgress::Draft));

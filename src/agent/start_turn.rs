@@ -1,5 +1,5 @@
-//! Begins a turn: reads its messages, and moves a session into its task, which shows the turn's progress until the turn
-//! ends.
+//! Starts turns from the loop: reads the messages of one, and moves a session into its task, which shows the turn's
+//! progress until the turn ends. Not here: what the task does (`turn`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +30,7 @@ use crate::types::session::{QueueMode, Session};
 pub(super) const STEER_MAX: usize = 16;
 
 /// Maximum number of reactions that wait to be shown. Further ones are dropped.
-const SIGNS_MAX: usize = 16;
+const REACTIONS_MAX: usize = 16;
 
 impl Agent {
     /// Begins a turn of an origin, or holds the origin back until something changes there.
@@ -39,7 +39,7 @@ impl Agent {
         origin: &Origin,
         claim: Claim<Person>,
     ) -> Result<(), StoreError> {
-        if let Some(turn) = self.backlog.cut_off(origin).cloned() {
+        if let Some(turn) = self.work_queue.cut_off(origin).cloned() {
             let sender = turn.sender.clone();
             let joining = self.read_joining(&turn).await?;
             self.start(origin.clone(), sender, claim, TurnStart::Resume(Box::new(turn), joining));
@@ -47,19 +47,19 @@ impl Agent {
             return self.hand_over(origin).await;
         }
         if let Some(pause) = self.failing.remaining_pause_at(origin) {
-            self.backlog.hold_up(origin);
-            self.backlog.look_again(origin, pause);
+            self.work_queue.hold_up(origin);
+            self.work_queue.look_again(origin, pause);
             return Ok(());
         }
-        let Some(newest) = self.backlog.newest(origin) else { return Ok(()) };
+        let Some(newest) = self.work_queue.newest(origin) else { return Ok(()) };
         let (rows, pause) = self.read_next(origin, newest).await?;
         let Some(first) = rows.first() else {
-            self.backlog.hold_up(origin);
+            self.work_queue.hold_up(origin);
             match pause {
-                Some(pause) => self.backlog.look_again(origin, pause),
+                Some(pause) => self.work_queue.look_again(origin, pause),
                 // A turn can begin with the messages behind the unreadable ones.
                 None if self.close_unreadable_at(origin).await? => {
-                    self.backlog.look_again(origin, Duration::ZERO);
+                    self.work_queue.look_again(origin, Duration::ZERO);
                 }
                 None => {}
             }
@@ -130,7 +130,7 @@ impl Agent {
 
     /// Registers a task that works for an origin.
     pub(super) fn occupy(&mut self, task: Id, origin: Origin, running: Running) {
-        self.backlog.began(&origin);
+        self.work_queue.began(&origin);
         self.tasks.insert(task, origin.clone());
         self.running.insert(origin, running);
     }
@@ -159,10 +159,10 @@ async fn run_turn(
 ) -> Result<Option<Session>, TurnError> {
     let drafted = draft.subscribe();
     let last_draft = drafted.clone();
-    let quiet = Arc::new(Mutex::new(()));
-    let (signs, shown_signs) = mpsc::channel(SIGNS_MAX);
-    let display = progress::TurnProgress { draft: drafted, signs: shown_signs };
-    let handles = TurnHandles { steer, draft, signs, quiet: Arc::clone(&quiet) };
+    let draft_lock = Arc::new(Mutex::new(()));
+    let (reactions, shown_reactions) = mpsc::channel(REACTIONS_MAX);
+    let display = progress::TurnProgress { draft: drafted, reactions: shown_reactions };
+    let handles = TurnHandles { steer, draft, reactions, draft_lock: Arc::clone(&draft_lock) };
     let turn = async {
         let ended = Box::pin(turn::run(&turns, session, begin, handles)).await;
         if let Err(TurnError::Commit(CommitError::Store(_))) = &ended {
@@ -174,7 +174,7 @@ async fn run_turn(
     let ended = tokio::select! {
         biased;
         () = stop.cancelled() => Ok(None),
-        ended = Box::pin(progress::show(&turns, origin.chat(), display, &quiet, turn)) => ended,
+        ended = Box::pin(progress::show(&turns, origin.chat(), display, &draft_lock, turn)) => ended,
     };
     let turn = last_draft.borrow().turn;
     if let (true, Some(turn), Some(at)) = (stop.is_cancelled(), turn, origin.chat()) {

@@ -1,4 +1,4 @@
-//! Begins a turn with waiting messages, and runs it to its end: reads the state in one state of the store, so that it
+//! Prepares a turn in its task, and runs it to its end: reads the state in one state of the store, so that it
 //! is consistent, commits the first step, and assembles the active turn. Not the steps between (`run.rs`).
 
 use anyhow::anyhow;
@@ -22,15 +22,14 @@ use crate::turn::compaction::{self, separation};
 use crate::turn::end::TurnEnd;
 use crate::turn::error::TurnError;
 use crate::turn::frozen::{KnownFacts, frozen_memory};
-use crate::turn::instructions::{self, PromptBase};
+use crate::turn::instructions;
 use crate::turn::invoked::invoked;
 use crate::turn::personas::{ChosenPersona, KnownSubject, PersonaSubject};
 use crate::turn::prompt::InvokedSkills;
 use crate::turn::run::active::{ActiveTurn, Requester, TurnHandles};
-use crate::turn::run::admitted;
+use crate::turn::run::declined::close_declined;
 use crate::turn::run::ending::commit_end;
 use crate::turn::run::first_step::{FirstStep, FirstStepContent, first_step};
-use crate::turn::run::late;
 use crate::turn::run::limits::TurnLimits;
 use crate::turn::services::TurnServices;
 use crate::turn::spending::Granted;
@@ -110,13 +109,7 @@ impl<'a> ActiveTurn<'a> {
         let first = &rows.first().expect("a turn begins with a message").inbound;
         let (origin, chat_kind) = (rows[0].origin.clone(), first.chat_kind);
         let sender = rows[0].sender().clone();
-        if late::are_late(&turns.services.bus, &rows).await? {
-            let reply = replies::TOO_LATE.to_owned();
-            commits::close_messages(&turns.services.bus.store, rows, InboundOutcome::Late, reply)
-                .await?;
-            return Ok(None);
-        }
-        if admitted::close_without_access(&turns.services.bus, &rows).await? {
+        if close_declined(&turns.services.bus, &rows).await? {
             return Ok(None);
         }
         let is_task = origin.task().is_some();
@@ -177,9 +170,9 @@ impl<'a> ActiveTurn<'a> {
             steps: vec![step],
             ending: None,
         });
-        let asker = Requester { sender, role, reply_to };
+        let requester = Requester { sender, role, reply_to };
         let last = rows.last().and_then(|row| row.inbound.id.clone());
-        let Some(active) = Self::assemble(turns, session, turn, asker, handles).await? else {
+        let Some(active) = Self::assemble(turns, session, turn, requester, handles).await? else {
             return Ok(None);
         };
         active.acknowledge(last);
@@ -192,7 +185,7 @@ impl<'a> ActiveTurn<'a> {
         turns: &'a TurnServices,
         session: Session,
         turn: TurnId,
-        asker: Requester,
+        requester: Requester,
         handles: TurnHandles,
     ) -> Result<Option<Self>, TurnError> {
         let Some(limits) = TurnLimits::of(turns, &session, turn).await? else {
@@ -203,20 +196,18 @@ impl<'a> ActiveTurn<'a> {
             return Ok(None);
         };
         handles.draft.send_modify(|draft| {
-            (draft.turn, draft.reply_to) = (Some(turn), asker.reply_to.clone());
+            (draft.turn, draft.reply_to) = (Some(turn), requester.reply_to.clone());
         });
         // Changed instructions are reported to the owner before a model follows them.
         turns.instruction_watcher.report_changes().await?;
-        turns.tools.arrived().await;
-        let base = instructions::base(turns, &session, asker.speaker(), limits.caller).await;
-        let PromptBase { system, facts, tools, tools_tokens, context_window } = base;
-        let payer = payer(&turns.services, &session, &asker, &limits).await?;
+        turns.tools.wait_for_mcp_servers().await;
+        let base = instructions::base(turns, &session, requester.speaker(), limits.caller).await;
+        let payer = payer(&turns.services, &session, &requester, &limits).await?;
         let provider = turns.models.for_session(&session);
         Ok(Some(Self {
-            fixed_tokens: tokens::fixed_tokens(&system, session.summary.as_deref()),
+            fixed_tokens: tokens::fixed_tokens(&base.system, session.summary.as_deref()),
             in_use: turns.models.all.in_use.begin_use(provider.name()),
             provider,
-            fitted: context_window,
             wait: None,
             payer,
             granted: Granted::default(),
@@ -228,12 +219,9 @@ impl<'a> ActiveTurn<'a> {
             session,
             turn,
             limits,
-            asker,
+            requester,
             handles,
-            system,
-            facts,
-            tools,
-            tools_tokens,
+            base,
             begun: Instant::now(),
             spent: Usage::default(),
             has_planned: false,
@@ -245,7 +233,7 @@ impl<'a> ActiveTurn<'a> {
         let Origin::Chat(at) = &self.session.origin else { return };
         let channel = self.turns.services.channels.get(&at.channel);
         if let (true, Some(message)) = (channel.is_some_and(|it| it.limits().reacts), message) {
-            self.handles.signs.try_send(Hint::React { message, with: Reaction::Seen }).ok();
+            self.handles.reactions.try_send(Hint::React { message, with: Reaction::Seen }).ok();
         }
     }
 }
@@ -380,11 +368,11 @@ fn may_begin(session: &Session, role: Role) -> bool {
 async fn payer(
     services: &Services,
     session: &Session,
-    asker: &Requester,
+    requester: &Requester,
     limits: &TurnLimits,
 ) -> Result<Payer, TurnError> {
     let origin = &session.origin;
-    let person = person_on(services, origin.channel(), &asker.sender).await?;
+    let person = person_on(services, origin.channel(), &requester.sender).await?;
     let (cause, job) = match origin.task() {
         Some(TaskId { kind, number }) => {
             (CallCause::Task(kind), (kind == TaskKind::Job).then_some(number))
@@ -393,5 +381,5 @@ async fn payer(
         None => (CallCause::Chat, None),
     };
     let persona = session.persona.name;
-    Ok(Payer { person, role: asker.role, cause, job, persona })
+    Ok(Payer { person, role: requester.role, cause, job, persona })
 }
