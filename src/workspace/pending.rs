@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use rustix::fs::{MemfdFlags, memfd_create};
 
-use super::WorkspacePath;
+use super::path::WorkspacePath;
 
 /// Files as changes would leave them, by their paths without links.
 #[derive(Clone, Default)]
