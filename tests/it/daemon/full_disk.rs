@@ -51,7 +51,7 @@ async fn starts_on_a_full_disk_by_its_ballast_or_waits_for_room() {
 }
 
 #[tokio::test]
-async fn a_start_that_waits_for_room_leaves_no_empty_store() {
+async fn a_start_that_waits_for_room_leaves_no_empty_store_and_can_be_ended() {
     let api = BotApi::start().await;
     let fixture = ProgramFixture::new(&home(&api));
     let Some(disk) = Disk::of(&fixture).await else {
@@ -70,7 +70,8 @@ async fn a_start_that_waits_for_room_leaves_no_empty_store() {
     let daemon = disk.begin(&fixture);
     logs(&daemon, "waiting for free space").await;
     assert!(!disk.has("state.db"));
-    daemon.kill().await;
+    assert!(daemon.terminate().await.success());
+    assert!(!disk.has("state.db"));
     let daemon = disk.begin(&fixture);
     logs(&daemon, "waiting for free space").await;
     disk.make_room();
