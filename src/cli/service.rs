@@ -242,21 +242,35 @@ async fn uninstall(environment: &Environment, manager: Manager) -> anyhow::Resul
     if !file.exists() {
         bail!("there is no {}: nothing is installed", file.display());
     }
-    let ended = systemd::systemctl(manager, &["disable", "--now", UNIT]).await;
-    fs::remove_file(&file).with_context(|| format!("cannot remove {}", file.display()))?;
-    if let Err(error) = ended {
-        // The links by which it starts at boot, which systemd has not removed.
-        for target in ["default.target.wants", "multi-user.target.wants"] {
-            fs::remove_file(file.with_file_name(target).join(UNIT)).ok();
-        }
+    if let Err(error) = systemd::systemctl(manager, &["disable", "--now", UNIT]).await {
         let error = systemd::explain(environment, manager, error);
-        return Ok(format!(
-            "The unit is removed, but systemd could not end the service: {error:#}.\nIf it still runs, end it yourself. The \
-             home with all data is untouched."
-        ));
+        let starts = match remove_boot_links(&file) {
+            true => "It does not start at boot any more",
+            false => "It still starts at boot",
+        };
+        // With its unit it can be looked at and ended, also by this command.
+        bail!(
+            "systemd could not end the service: {error:#}.\nIt may still run, so its unit {} stays. {starts}. Once that is set \
+             right, run this command again; if nothing runs, you can delete the unit yourself. The home with all data is \
+             untouched",
+            file.display()
+        );
     }
-    systemd::systemctl(manager, &["daemon-reload"]).await?;
+    fs::remove_file(&file).with_context(|| format!("cannot remove {}", file.display()))?;
+    let reloaded = systemd::systemctl(manager, &["daemon-reload"]).await;
+    reloaded
+        .context("the service has ended and its unit is removed, but systemd still knows it")?;
     Ok("The service has ended and is removed. The home with all data is untouched.".to_owned())
+}
+
+/// Removes the links by which a unit starts at boot, where systemd has not. Returns true if none is left.
+fn remove_boot_links(unit: &Path) -> bool {
+    let targets = ["default.target.wants", "multi-user.target.wants"];
+    let links = targets.map(|target| unit.with_file_name(target).join(UNIT));
+    for link in &links {
+        fs::remove_file(link).ok();
+    }
+    links.iter().all(|link| link.symlink_metadata().is_err())
 }
 
 /// Replaces the unit at once. A unit that somebody has changed is kept beside it.

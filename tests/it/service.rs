@@ -205,7 +205,7 @@ async fn status_and_logs_ask_systemd() {
 }
 
 #[tokio::test]
-async fn a_unit_is_removed_although_systemd_cannot_be_asked() {
+async fn a_service_that_cannot_be_ended_keeps_its_unit_and_starts_no_more() {
     let fixture = scene_with_model();
     systemd(&fixture, "");
     assert_eq!(service(&fixture, &["service", "install", "--user"]).await.code, Some(0));
@@ -215,9 +215,36 @@ async fn a_unit_is_removed_although_systemd_cannot_be_asked() {
     std::os::unix::fs::symlink(&unit, &link).unwrap();
     put_program(&fixture, "systemctl", "echo 'Failed to connect to bus' >&2; exit 1");
     let ended = service(&fixture, &["service", "uninstall", "--user"]).await;
-    assert_eq!(ended.code, Some(0), "{ended:?}");
-    assert!(ended.out.contains("Failed to connect to bus"), "{ended:?}");
-    assert!(!unit.exists() && link.symlink_metadata().is_err());
+    assert_eq!((ended.code, ended.out.as_str()), (Some(1), ""), "{ended:?}");
+    let place = unit.display().to_string();
+    for words in ["Failed to connect to bus", place.as_str(), "does not start at boot", "again"] {
+        assert!(ended.err.contains(words), "{words}: {ended:?}");
+    }
+    assert!(unit.exists() && link.symlink_metadata().is_err());
+    // A link that cannot be removed is not denied.
+    fs::create_dir(&link).unwrap();
+    let ended = service(&fixture, &["service", "uninstall", "--user"]).await;
+    assert!(ended.code == Some(1) && ended.err.contains("still starts at boot"), "{ended:?}");
+    systemd(&fixture, "");
+    let ended = service(&fixture, &["service", "uninstall", "--user"]).await;
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
+    assert!(!unit.exists());
+}
+
+#[tokio::test]
+async fn a_service_that_systemd_goes_on_to_know_is_no_success() {
+    let fixture = scene_with_model();
+    systemd(&fixture, "");
+    assert_eq!(service(&fixture, &["service", "install", "--user"]).await.code, Some(0));
+    let unit = fixture.folder().join(".config/systemd/user/peacrab.service");
+    let script = "case \"$*\" in *daemon-reload*) echo 'Access denied' >&2; exit 1;; esac";
+    put_program(&fixture, "systemctl", script);
+    let ended = service(&fixture, &["service", "uninstall", "--user"]).await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    for words in ["has ended and its unit is removed", "Access denied"] {
+        assert!(ended.err.contains(words), "{words}: {ended:?}");
+    }
+    assert!(!unit.exists());
 }
 
 #[tokio::test]
