@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use peacrab::cli::service::{SYSTEM_UNIT, system_unit, user_unit};
 
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::timeout;
 
@@ -202,6 +203,33 @@ async fn status_and_logs_ask_systemd() {
     systemd(&fixture, "LoadState=not-found\\n");
     let ended = service(&fixture, &["service", "status", "--user"]).await;
     assert!(ended.err.contains("not installed"), "{ended:?}");
+}
+
+#[tokio::test]
+async fn a_script_gets_the_state_of_the_service() {
+    let fixture = fixture();
+    let state = "LoadState=loaded\\nActiveState=active\\nUnitFileState=enabled\\nResult=success\\nNRestarts=3\\n";
+    let shown = async |code: i32| {
+        let ended = service(&fixture, &["service", "status", "--user", "--json"]).await;
+        assert_eq!((ended.code, ended.err.as_str()), (Some(code), ""), "{ended:?}");
+        serde_json::from_str::<Value>(&ended.out).unwrap()
+    };
+    systemd(&fixture, state);
+    let expected = json!({
+        "installed": true, "runs": true, "manager": "user", "active": "active", "unit_file": "enabled",
+        "result": "success", "restarts": 3, "lingers": false,
+    });
+    assert_eq!(shown(0).await, expected);
+    systemd(&fixture, &state.replace("ActiveState=active", "ActiveState=failed"));
+    let failed = shown(1).await;
+    assert_eq!((&failed["runs"], &failed["active"]), (&json!(false), &json!("failed")));
+    systemd(&fixture, "LoadState=not-found\\n");
+    assert_eq!(shown(1).await, json!({ "installed": false, "runs": false }));
+    // Nothing is known where nobody can be asked.
+    put_program(&fixture, "systemctl", "echo 'Failed to connect to bus' >&2; exit 1");
+    let ended = service(&fixture, &["service", "status", "--user", "--json"]).await;
+    assert_eq!((ended.code, ended.out.as_str()), (Some(1), ""), "{ended:?}");
+    assert!(ended.err.contains("Failed to connect to bus"), "{ended:?}");
 }
 
 #[tokio::test]
