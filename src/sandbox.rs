@@ -44,7 +44,7 @@ pub use command::{
     SandboxLevel,
 };
 pub use output::{KeptOutput, WHOLE_BYTES_MAX};
-pub use paths::{ExposedPath, find_exposed_path, is_of_system};
+pub use paths::{ExposedPath, find_exposed_path, is_of_system, resolve_links};
 pub use program::{ProgramStreams, SandboxedProgram};
 pub use readable::readable;
 pub use scratch::sweep;

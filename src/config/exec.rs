@@ -62,10 +62,10 @@ pub(super) struct ExecSection {
     /// asked about each time, and jobs cannot make it. They must exist. Default: none.
     #[schemars(extend("title" = "list of paths or tables"))]
     write: Vec<At<SeenFolder>>,
-    /// The paths of `read` and `write`, or paths below them, where only you write. Commands in the
-    /// workspace and those of jobs see these. The others count as untrusted, and are seen by commands
-    /// with `untrusted` or the network. Default: none.
-    trusted: Vec<Text<AbsolutePath>>,
+    /// The paths of `read` and `write`, or paths below those of `read`, where only you write. Commands
+    /// in the workspace and those of jobs see these. The others count as untrusted, and are seen by
+    /// commands with `untrusted` or the network. Default: none.
+    trusted: Vec<At<Text<AbsolutePath>>>,
     /// Environment variables of commands. From the daemon they get only PATH, LANG and TZ. A value
     /// can be a secret, which every command can then read.
     #[schemars(extend("title" = "table of strings or secrets"))]
@@ -97,7 +97,7 @@ impl ExecSection {
         let (file, disk) = (bytes(self.file_mb.0), bytes(self.disk_mb.0));
         let bounds = CommandLimits::new(bytes(self.memory_mb.0), file, disk, self.processes.0);
         let role = Role::from(self.role);
-        check_folders(source, role, &self.read, &self.write);
+        check_folders(source, role, &self.read, &self.write, &self.trusted);
         let folders = |entries: &[At<SeenFolder>]| -> Vec<RoleFolder> {
             entries.iter().map(|entry| entry.value.folder(role)).collect()
         };
@@ -124,7 +124,7 @@ impl ExecSection {
             },
             time_max: self.timeout_seconds.seconds(),
             background_max: self.background_minutes.minutes(),
-            trusted: self.trusted.into_iter().map(|path| path.0.0).collect(),
+            trusted: self.trusted.into_iter().map(|path| path.value.0.0).collect(),
             folder_roles,
         }
     }

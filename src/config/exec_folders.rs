@@ -1,7 +1,7 @@
 //! The entries of `read` and `write` in `[exec]`: a path, or a table with the lowest role whose commands see the path.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::people::Role;
 use crate::people::folder_roles::RoleFolder;
+use crate::sandbox;
 
 use super::reading::ConfigSource;
 use super::values::{AbsolutePath, At, Text};
@@ -95,6 +96,7 @@ pub(super) fn check_folders(
     lowest: Role,
     read: &[At<SeenFolder>],
     write: &[At<SeenFolder>],
+    trusted: &[At<Text<AbsolutePath>>],
 ) {
     for entry in read.iter().chain(write) {
         let SeenFolder { path, role } = &entry.value;
@@ -106,7 +108,10 @@ pub(super) fn check_folders(
         }
     }
     for entry in read.iter().chain(write) {
-        check_outer(source, entry, write);
+        check_outer(source, entry, &entry.value.path, write);
+    }
+    for entry in trusted {
+        check_outer(source, entry, &entry.value.0.0, write);
     }
     for entry in read {
         check_overlap(source, lowest, entry, &mut read.iter().chain(write));
@@ -116,13 +121,10 @@ pub(super) fn check_folders(
     }
 }
 
-/// Refuses an entry in a folder that commands can change: one could put a link in its place, which the next command would
-/// follow.
-fn check_outer(source: &ConfigSource<'_>, entry: &At<SeenFolder>, write: &[At<SeenFolder>]) {
-    let path = &entry.value.path;
-    let holds =
-        |outer: &&At<SeenFolder>| path != &outer.value.path && path.starts_with(&outer.value.path);
-    if let Some(outer) = write.iter().find(holds) {
+/// Refuses the path of an entry in a folder that commands can change: one could put a link in its place, which the next
+/// command would follow.
+fn check_outer<T>(source: &ConfigSource<'_>, entry: &At<T>, path: &Path, write: &[At<SeenFolder>]) {
+    if let Some(outer) = write.iter().find(|outer| is_below(path, &outer.value.path)) {
         let outer = outer.value.path.display();
         source.refuse(
             entry,
@@ -131,6 +133,12 @@ fn check_outer(source: &ConfigSource<'_>, entry: &At<SeenFolder>, write: &[At<Se
             ),
         );
     }
+}
+
+/// Returns true if a path is a part of a folder, as they are written or once their links are resolved.
+pub(super) fn is_below(path: &Path, folder: &Path) -> bool {
+    let is_part = |path: &Path, folder: &Path| path != folder && path.starts_with(folder);
+    is_part(path, folder) || is_part(&sandbox::resolve_links(path), &sandbox::resolve_links(folder))
 }
 
 /// Refuses an entry if one of the others shows its path to a lower role.

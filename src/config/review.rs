@@ -1,13 +1,15 @@
-//! Warnings about a usable config: tokens of another form than the platform's, and programs in folders where a
-//! model can change them.
+//! Warnings about a usable config: tokens of another form than the platform's, and programs that run or see what a
+//! model can change.
 
 use std::path::{Path, PathBuf};
 
 use crate::channels::ChannelKind;
 use crate::replies;
+use crate::sandbox::resolve_links;
 use crate::secret::Secret;
 use crate::tools::mcp::{Via, WorkspaceAccess};
 
+use super::exec_folders::is_below;
 use super::{Config, mcp};
 
 /// Folders of the home in which tools and commands write.
@@ -18,10 +20,10 @@ impl Config {
     /// run what tools and commands could change.
     pub fn refuse_unsafe_programs(&mut self, home: &Path) {
         mcp::refuse_exposed(&mut self.mcp, home, &self.files);
-        let found = writable_programs(self, home);
-        let found = found.into_iter().map(|it| (it.kind, it.name.to_owned(), it.path));
-        for (kind, name, path) in found.collect::<Vec<_>>() {
-            let why = Some(replies::program_is_writable(&path));
+        let found = unsafe_programs(self, home);
+        let found = found.into_iter().map(|it| (it.kind, it.name.to_owned(), it.why));
+        for (kind, name, why) in found.collect::<Vec<_>>() {
+            let why = Some(why);
             match kind {
                 ProgramKind::Hook => {
                     if let Some(hook) = self.hooks.get_mut(&name) {
@@ -45,7 +47,7 @@ impl Config {
         let mut servers = self.mcp.clone();
         mcp::refuse_exposed(&mut servers, home, &self.files);
         let mut warnings = token_warnings(self);
-        warnings.extend(writable_programs(self, home).iter().map(WritableProgram::warning));
+        warnings.extend(unsafe_programs(self, home).iter().map(UnsafeProgram::warning));
         warnings.extend(mcp::warnings(&servers));
         warnings
     }
@@ -106,11 +108,11 @@ fn check_prefix(token: &Secret, prefix: &str, wanted: &'static str) -> Option<&'
     (!token.reveal().starts_with(prefix)).then_some(wanted)
 }
 
-/// A hook or an MCP server that runs a file which tools or commands could change.
-struct WritableProgram<'a> {
+/// A hook or an MCP server that is not started, because tools or commands could change what it runs or sees.
+struct UnsafeProgram<'a> {
     kind: ProgramKind,
     name: &'a str,
-    path: PathBuf,
+    why: String,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -119,43 +121,44 @@ enum ProgramKind {
     McpServer,
 }
 
-impl WritableProgram<'_> {
+impl UnsafeProgram<'_> {
     fn warning(&self) -> String {
-        let why = replies::program_is_writable(&self.path);
         match self.kind {
-            ProgramKind::Hook => format!("[hooks.{}]: {why}", self.name),
-            ProgramKind::McpServer => format!("The MCP server {}: {why}", self.name),
+            ProgramKind::Hook => format!("[hooks.{}]: {}", self.name, self.why),
+            ProgramKind::McpServer => format!("The MCP server {}: {}", self.name, self.why),
         }
     }
 }
 
 /// Finds the hooks and MCP servers whose program, working folder or argument lies in a folder in which tools or commands
-/// write. A server that sees the workspace may name folders there, which are its data.
-fn writable_programs<'a>(config: &'a Config, home: &Path) -> Vec<WritableProgram<'a>> {
+/// write, and the servers that see a part of such a folder, which could be replaced by a link. A server that sees the
+/// workspace may name folders there, which are its data.
+fn unsafe_programs<'a>(config: &'a Config, home: &Path) -> Vec<UnsafeProgram<'a>> {
     let exec = config.exec.enabled.then_some(&config.exec.sandbox.write);
-    let more = exec.into_iter().flatten().map(|path| resolved(path));
+    let more = exec.into_iter().flatten().map(|path| resolve_links(path));
     let folders: Vec<_> =
-        WRITABLE.map(|name| resolved(&home.join(name))).into_iter().chain(more).collect();
+        WRITABLE.map(|name| resolve_links(&home.join(name))).into_iter().chain(more).collect();
     let within = |base: Option<&Path>, word: &str| -> Option<PathBuf> {
         let path = base.map_or_else(|| PathBuf::from(word), |base| base.join(word));
-        let path = resolved(&path);
         // A word without a slash is a path only if there is such a file.
         let is_path = word.contains('/') || (base.is_some() && path.exists());
-        (is_path && folders.iter().any(|folder| path.starts_with(folder))).then_some(path)
+        let mut places = is_path.then(|| places(&path)).into_iter().flatten();
+        places.find(|place| folders.iter().any(|folder| place.starts_with(folder)))
     };
     // Without a slash, the program is found by `PATH`.
     let program_within = |base: Option<&Path>, word: &str| {
         Some(word).filter(|word| word.contains('/')).and_then(|word| within(base, word))
     };
     let mut found = Vec::new();
-    let mut push = |kind, name, path: Option<PathBuf>| {
-        found.extend(path.map(|path| WritableProgram { kind, name, path }));
+    let mut push = |kind, name, why: Option<String>| {
+        found.extend(why.map(|why| UnsafeProgram { kind, name, why }));
     };
+    let is_writable = |path: PathBuf| replies::program_is_writable(&path);
     for (name, hook) in &config.hooks {
         let (program, arguments) = hook.command.split_first().expect("a command is never empty");
         let path = program_within(None, program);
         let path = path.or_else(|| arguments.iter().find_map(|word| within(None, word)));
-        push(ProgramKind::Hook, name, path);
+        push(ProgramKind::Hook, name, path.map(is_writable));
     }
     for (name, server) in &config.mcp {
         let Via::Program(program) = &server.via else { continue };
@@ -166,13 +169,18 @@ fn writable_programs<'a>(config: &'a Config, home: &Path) -> Vec<WritableProgram
         let argument = |word: &String| within(base, word).filter(|path| !is_data(path));
         let path = program_within(base, &program.command);
         let path = path.or_else(|| program.args.iter().find_map(argument)).or(cwd);
-        push(ProgramKind::McpServer, name, path);
+        let is_part = |path: &&PathBuf| exec.into_iter().flatten().any(|it| is_below(path, it));
+        let part = program.sandbox.read.iter().find(is_part).filter(|_| program.is_sandboxed());
+        let is_replaceable = || part.map(|path| replies::mcp_path_is_replaceable(path));
+        push(ProgramKind::McpServer, name, path.map(is_writable).or_else(is_replaceable));
     }
     found
 }
 
-/// Returns the path without symbolic links, or the absolute path if nothing is there.
-fn resolved(path: &Path) -> PathBuf {
-    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    absolute.canonicalize().unwrap_or(absolute)
+/// Returns a path without symbolic links, and the place of the link itself if it is one: who can write there can have it
+/// lead elsewhere.
+fn places(path: &Path) -> impl Iterator<Item = PathBuf> {
+    let place = path.parent().zip(path.file_name());
+    let place = place.map(|(folder, name)| resolve_links(folder).join(name));
+    [resolve_links(path)].into_iter().chain(place)
 }

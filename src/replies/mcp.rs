@@ -90,6 +90,14 @@ pub fn program_is_writable(path: &Path) -> String {
     )
 }
 
+/// Explains why an MCP server is not started whose `paths` name a part of a folder of `[exec] write`.
+pub fn mcp_path_is_replaceable(path: &Path) -> String {
+    format!(
+        "it is not started, because commands could replace {} by a link: take it out of `paths` or of [exec] write",
+        path.display()
+    )
+}
+
 /// Tells the owner about a hook that is not started.
 pub fn hook_refused(name: &str, why: &str) -> String {
     format!("The hook {} does not run: {why}.", as_is(name))

@@ -151,7 +151,7 @@ pub fn find_exposed_path(
 ) -> Option<ExposedPath> {
     let opened: Vec<PathBuf> =
         system().chain(sandbox.read.iter().chain(&sandbox.write).cloned()).collect();
-    let shows = |by: &Path, hidden: &Path| resolve(hidden).starts_with(resolve(by));
+    let shows = |by: &Path, hidden: &Path| resolve_links(hidden).starts_with(resolve_links(by));
     // A part of the home is not to be opened either.
     let home_by = opened.iter().find(|by| shows(by, home) || shows(home, by));
     let home_by = home_by.map(|by| &**by).or_else(|| shows(workspace, home).then_some(workspace));
@@ -165,8 +165,8 @@ pub fn find_exposed_path(
     })
 }
 
-/// Resolves the links of a path as far as it exists.
-fn resolve(path: &Path) -> PathBuf {
+/// Returns the absolute path without symbolic links, as far as it exists.
+pub fn resolve_links(path: &Path) -> PathBuf {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let found = path.ancestors().find_map(|upper| {
         let rest = path.strip_prefix(upper).ok()?;

@@ -1,5 +1,6 @@
 //! The shell: what the config says of it, and that each key does it.
 
+use std::os::unix::fs::symlink;
 use std::time::Duration;
 
 use peacrab::people::folder_roles::{FolderRoles, RoleFolder};
@@ -14,7 +15,7 @@ enabled = true
 role = "owner"
 sandbox = "best-effort"
 network = "on"
-trusted = ["/srv/photos/ours", "/srv/other"]
+trusted = ["/opt/tools/ours", "/srv/other"]
 read = ["/opt/tools", "/etc/hosts"]
 write = ["/srv/photos"]
 env = { EDITOR = "true", KEY = { env = "THEIR_KEY" }, LANG = "de_DE.UTF-8" }
@@ -38,7 +39,7 @@ fn the_shell_is_as_the_config_says() {
     assert_eq!((sandbox.level, exec.network), (SandboxLevel::BestEffort, NetworkRule::On));
     assert_eq!(sandbox.read, [PathBuf::from("/opt/tools"), "/etc/hosts".into()]);
     assert_eq!(sandbox.write, [PathBuf::from("/srv/photos")]);
-    assert_eq!(exec.trusted, [PathBuf::from("/srv/photos/ours"), "/srv/other".into()]);
+    assert_eq!(exec.trusted, [PathBuf::from("/opt/tools/ours"), "/srv/other".into()]);
     let warnings = config.warnings(&[]);
     let unseen = "[exec] trusted: no command sees /srv/other; name it in read or write, too";
     assert!(warnings.contains(&unseen.to_owned()), "{warnings:?}");
@@ -112,6 +113,10 @@ fn a_wrong_shell_is_refused_in_words() {
             "write = ['/srv']\nread = [{ path = '/srv/photos/ours', role = 'owner' }]",
             "is in /srv, where commands could replace it",
         ),
+        (
+            "write = ['/srv']\ntrusted = ['/srv/tools']",
+            "is in /srv, where commands could replace it",
+        ),
         ("env = { 'A=B' = 'x' }", "is not a valid name of an environment variable"),
         ("timeout_seconds = 101", "must be from 1 to 100"),
         ("background_minutes = 0", "must be from 1 to 1440"),
@@ -125,6 +130,52 @@ fn a_wrong_shell_is_refused_in_words() {
         let is_there = faults.contains(":2:") || wrong.contains('\n');
         assert!(faults.contains(words) && is_there, "{wrong}: {faults}");
     }
+}
+
+#[test]
+fn a_link_to_a_part_of_a_folder_that_commands_change_is_refused_as_that_part() {
+    let folder = tempfile::tempdir().unwrap();
+    let (data, link) = (folder.path().join("data"), folder.path().join("link"));
+    fs::create_dir_all(data.join("part")).unwrap();
+    symlink(data.join("part"), &link).unwrap();
+    for wrong in [
+        format!("write = [{data:?}, {link:?}]"),
+        format!("write = [{data:?}]\nread = [{link:?}]"),
+        format!("write = [{data:?}]\ntrusted = [{link:?}]"),
+    ] {
+        let faults = load(format!("[exec]\n{wrong}\n"), &secrets()).unwrap_err();
+        assert!(faults.contains("where commands could replace it by a link"), "{wrong}: {faults}");
+    }
+    load(format!("[exec]\nwrite = [{link:?}]\ntrusted = [{link:?}]\n"), &secrets()).unwrap();
+}
+
+#[test]
+fn what_a_command_could_have_lead_elsewhere_is_neither_run_nor_shown_to_a_server() {
+    let (home, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (data, tool) = (folder.path().join("data"), home.path().join("workspace/tool"));
+    for made in [data.join("part"), home.path().join("workspace")] {
+        fs::create_dir_all(made).unwrap();
+    }
+    fs::write(folder.path().join("program"), "").unwrap();
+    symlink(folder.path().join("program"), &tool).unwrap();
+    let text = format!(
+        "[exec]\nwrite = [{data:?}]\n[hooks.tell]\non = [\"turn_end\"]\ncommand = [{tool:?}]\n\
+         [mcp.part]\ncommand = \"cat\"\npaths = [{:?}]\n\
+         [mcp.whole]\ncommand = \"cat\"\npaths = [{data:?}]\n",
+        data.join("part")
+    );
+    let file = home.path().join("config.toml");
+    fs::write(&file, text).unwrap();
+    private(&file);
+    let config = load_in(&home, &secrets()).unwrap();
+    let found: Vec<_> = config
+        .cautions(home.path())
+        .into_iter()
+        .filter_map(|caution| {
+            Some(caution.split_once(": it is not started, because ")?.0.to_owned())
+        })
+        .collect();
+    assert_eq!(found, ["[hooks.tell]", "The MCP server part"]);
 }
 
 #[test]
