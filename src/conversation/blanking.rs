@@ -20,11 +20,19 @@ const SLICE_STEPS: usize = 200;
 /// The columns of conversations with texts, except those of steps.
 pub static CONVERSATION_TEXTS: [TextColumns; 5] = [
     TextColumns {
-        select: "SELECT c.id, 0, c.arguments, c.output, c.images FROM calls c JOIN turns t ON t.id = c.turn
-                 JOIN sessions s ON s.id = t.session WHERE (c.id, 0) > (?1, ?2) AND s.channel = ?3
-                 AND s.chat = ?4 ORDER BY c.id LIMIT ?5",
-        update: "UPDATE calls SET arguments = ?3, output = ?4, images = ?5 WHERE id = ?1 AND ?2 = 0",
-        columns: &[TextForm::Arguments, TextForm::Plain, TextForm::Json],
+        select: "SELECT c.id, 0, c.arguments, c.output, c.images, c.intent, c.undo FROM calls c
+                 JOIN turns t ON t.id = c.turn JOIN sessions s ON s.id = t.session
+                 WHERE (c.id, 0) > (?1, ?2) AND s.channel = ?3 AND s.chat = ?4 ORDER BY c.id LIMIT ?5",
+        // A change of a file whose path has the words cannot be undone any more, as it would be another file.
+        update: "UPDATE calls SET arguments = ?3, output = ?4, images = ?5, intent = ?6,
+                 undo = iif(?7 IS undo, undo, NULL) WHERE id = ?1 AND ?2 = 0",
+        columns: &[
+                TextForm::Arguments,
+                TextForm::Plain,
+                TextForm::Json,
+                TextForm::Paths,
+                TextForm::Paths,
+            ],
         renew: Some(|store, mark| history::index_call(store, mark.0)),
     },
     TextColumns {

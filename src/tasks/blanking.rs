@@ -13,10 +13,17 @@ pub fn all_texts() -> impl Iterator<Item = &'static TextColumns> {
 /// The columns with texts of jobs, tasks and the messages that they sent.
 static TASK_TEXTS: [TextColumns; 3] = [
     TextColumns {
-        select: "SELECT id, 0, words, details FROM tasks WHERE (id, 0) > (?1, ?2) AND channel = ?3
-                 AND chat = ?4 ORDER BY id LIMIT ?5",
-        update: "UPDATE tasks SET words = ?3, details = ?4 WHERE id = ?1 AND ?2 = 0",
-        columns: &[TextForm::Plain, TextForm::Json],
+        select: "SELECT id, 0, words, details,
+                 CASE WHEN json_valid(details) THEN json_extract(details, '$.approved.arguments') END,
+                 CASE WHEN json_valid(details) THEN json_extract(details, '$.approved.files') END
+                 FROM tasks WHERE (id, 0) > (?1, ?2) AND channel = ?3 AND chat = ?4 ORDER BY id LIMIT ?5",
+        // The approved call with other arguments (?5) would not be the one that was approved: no tool takes a string.
+        update: "UPDATE tasks SET words = ?3, details = CASE WHEN json_valid(?4) THEN
+                     json_replace(?4, '$.approved.arguments',
+                         iif(?5 IS json_extract(details, '$.approved.arguments'), ?5, '\"[forgotten]\"'),
+                     '$.approved.files', json(?6))
+                 ELSE ?4 END WHERE id = ?1 AND ?2 = 0",
+        columns: &[TextForm::Plain, TextForm::Json, TextForm::Arguments, TextForm::Paths],
         renew: None,
     },
     TextColumns {

@@ -390,6 +390,61 @@ async fn the_change_and_the_files_of_a_call_lose_the_words() {
     rig.finish().await;
 }
 
+#[tokio::test]
+async fn a_call_that_was_approved_later_loses_the_words_and_cannot_be_made_any_more() {
+    let mut rig = Rig::new().await;
+    rig.ask("1", "hello").await;
+    for (number, text, path) in [
+        (1, "seeds of Quetzalcoatl", "a.md"),
+        (2, "milk", "seeds of Quetzalcoatl.md"),
+        (3, "milk", "b.md"),
+    ] {
+        let arguments = json!({"path": path, "content": text}).to_string();
+        let files = json!({"changes": {"path": path, "before": "0f"}});
+        let approved = json!({"tool": "write_file", "arguments": arguments, "files": files});
+        let details = json!({"parent": 0, "call": 1, "task": "a call", "approved": approved});
+        rig.execute(&format!(
+            "INSERT INTO tasks (kind, number, channel, chat, begun, ended, state, details)
+             VALUES ('subagent', {number}, 'home', '1', unixepoch() * 1000, unixepoch() * 1000, 'done',
+                 '{details}')"
+        ));
+    }
+    let forgets = "/forget yes: seeds of quetzalcoatl";
+    assert_eq!(rig.ask("1", forgets).await, replies::FORGOTTEN_NOW);
+    rig.settled().await;
+    assert_eq!(places(&rig.path(), WORD), Vec::<String>::new());
+    let left = rig.query(
+        "SELECT json_extract(details, '$.approved.arguments') || ' '
+             || json_extract(details, '$.approved.files.changes.path') FROM tasks ORDER BY number",
+    );
+    let forgotten = format!("\"{FORGOTTEN}\"");
+    let others = json!({"path": "b.md", "content": "milk"});
+    assert_eq!(
+        left,
+        [format!("{forgotten} a.md"), format!("{forgotten} {FORGOTTEN}"), format!("{others} b.md")]
+    );
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn the_name_of_a_changed_file_leaves_what_would_undo_the_change() {
+    let mut rig = Rig::new().await;
+    let path = format!("notes/{WORD}.md");
+    let write = json!({"path": path, "content": "tea"});
+    rig.model.on("write", [calls(&[("write_file", write)]), says("Ready.")]);
+    assert_eq!(rig.ask("1", "write it").await, "Ready.");
+    let undo = "SELECT ifnull(undo, '') || ifnull(intent, '') FROM calls";
+    assert!(rig.query(undo)[0].contains(WORD), "{:?}", rig.query(undo));
+    fs::remove_file(rig.workspace().join(&path)).unwrap();
+    assert_eq!(rig.ask("1", &format!("/forget yes: {WORD}")).await, replies::FORGOTTEN_NOW);
+    let left = rig.query(undo).remove(0);
+    assert!(!left.contains(WORD) && left.contains(FORGOTTEN), "{left}");
+    // Nothing can be undone, and it is said.
+    let heard = rig.ask("1", "/undo").await;
+    assert!(!heard.contains(WORD), "{heard}");
+    rig.finish().await;
+}
+
 #[test]
 fn short_words_are_not_found_in_a_hash() {
     let words = ForgottenWords::new("bad").unwrap();
