@@ -16,7 +16,7 @@ use super::{
 };
 use crate::atomic_file;
 use crate::bus::restored::channel_marks;
-use crate::memory::forgotten;
+use crate::memory::forgotten::{self, ForgottenRecord};
 use crate::store::{self, HomeLock, OpenError, StoreError};
 
 /// The folder into which an archive is unpacked.
@@ -178,10 +178,7 @@ fn prepare(
     }
     // Of a home that has gone on since the backup.
     let marks = store::try_read(home, channel_marks).unwrap_or_default();
-    // A time in the future tells nothing: then all is forgotten again.
-    let made = if manifest.made > now { DateTime::<Utc>::UNIX_EPOCH } else { manifest.made };
-    let forgotten = store::try_read(home, move |store| forgotten::since(store, made));
-    let forgotten = forgotten.unwrap_or_default();
+    let forgotten = forgotten_since(home, unpacked);
     let files = forget_again::in_files(unpacked, &forgotten);
     let files = files.map_err(|error| BackupError::StillKnown(format!("{error:#}")))?;
     let since = settle::SinceBackup { marks, forgotten, files };
@@ -199,6 +196,14 @@ fn prepare(
         made.map_err(|error| unwritable(&folder, error))?;
     }
     Ok((manifest, settled.pending))
+}
+
+/// Returns the records of the home that the backup does not have. Times would tell less, because a clock may have been
+/// behind or ahead.
+fn forgotten_since(home: &Path, unpacked: &Path) -> Vec<ForgottenRecord> {
+    let read = |home: &Path| store::try_read(home, forgotten::all).unwrap_or_default();
+    let known = read(unpacked);
+    read(home).into_iter().filter(|record| !known.contains(record)).collect()
 }
 
 fn damaged(file: &Path, why: impl std::fmt::Display) -> BackupError {

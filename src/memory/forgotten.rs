@@ -48,11 +48,10 @@ pub fn note(store: &Connection, record: &ForgottenRecord) -> rusqlite::Result<()
         .map(drop)
 }
 
-/// Returns the records since a time, oldest first. Leaves out unreadable ones, which are of a newer version.
-pub fn since(store: &Connection, time: DateTime<Utc>) -> rusqlite::Result<Vec<ForgottenRecord>> {
-    let mut rows =
-        store.prepare("SELECT at, scope, digest FROM forgotten_words WHERE at >= ? ORDER BY id")?;
-    let records = rows.query_map([Time(time)], |row| {
+/// Returns all records, oldest first. Leaves out unreadable ones, which are of a newer version.
+pub fn all(store: &Connection) -> rusqlite::Result<Vec<ForgottenRecord>> {
+    let mut rows = store.prepare("SELECT at, scope, digest FROM forgotten_words ORDER BY id")?;
+    let records = rows.query_map([], |row| {
         let (LenientJson(scope), LenientJson(digest)): (LenientJson<_>, LenientJson<_>) =
             (row.get(1)?, row.get(2)?);
         let at = row.get::<_, Time>(0)?.0;

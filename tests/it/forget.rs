@@ -230,18 +230,39 @@ async fn a_restored_backup_has_nothing_of_what_was_forgotten_since() {
     assert!(places(&elsewhere, WORD).len() > 15);
 }
 
+/// The clock was ahead at the backup, or behind when the words were forgotten; at the restore it is right again, or not.
 #[tokio::test]
-async fn a_backup_that_is_dated_in_the_future_has_nothing_of_what_was_forgotten() {
+async fn a_restored_backup_has_nothing_of_what_was_forgotten_since_whatever_the_clock_said() {
     let mut rig = Rig::new().await;
     talk(&mut rig).await;
     rig.settled().await;
     let kept = tempfile::tempdir().unwrap();
     let file = kept.path().join("kept.tar.gz");
-    archive::write(&rig.path(), &file, Utc::now() + chrono::TimeDelta::hours(1)).unwrap();
+    let in_hours = |hours| Utc::now() + chrono::TimeDelta::hours(hours);
+    archive::write(&rig.path(), &file, in_hours(48)).unwrap();
     rig.ask("1", "/forget yes: quetzalcoatl").await;
     rig.stop().await;
-    restore(&rig.path(), &file, Existing::Replace, Utc::now()).unwrap();
-    assert_eq!(places(&rig.path(), WORD), Vec::<String>::new());
+    for now in [in_hours(0), in_hours(72)] {
+        restore(&rig.path(), &file, Existing::Replace, now).unwrap();
+        assert_eq!(places(&rig.path(), WORD), Vec::<String>::new());
+    }
+}
+
+#[tokio::test]
+async fn words_that_came_back_before_the_backup_stay_in_it() {
+    let mut rig = Rig::new().await;
+    rig.ask("1", &format!("hello {WORD}")).await;
+    rig.ask("1", "/forget yes: quetzalcoatl").await;
+    rig.ask("1", &format!("again {WORD}")).await;
+    rig.settled().await;
+    let kept = tempfile::tempdir().unwrap();
+    let file = kept.path().join("kept.tar.gz");
+    archive::write(&rig.path(), &file, Utc::now() - chrono::TimeDelta::hours(1)).unwrap();
+    rig.stop().await;
+    let restored = restore(&rig.path(), &file, Existing::Replace, Utc::now()).unwrap();
+    assert!(!restored.pending.contains("had me forget"), "{restored:?}");
+    let heard = rig.query("SELECT input FROM steps WHERE input LIKE '%again%'").remove(0);
+    assert!(heard.contains(WORD), "{heard}");
 }
 
 #[tokio::test]
