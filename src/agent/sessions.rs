@@ -2,7 +2,7 @@
 
 use rusqlite::Connection;
 
-use crate::bus::journal::WaitingMessage;
+use crate::bus::journal::{self, WaitingMessage};
 use crate::bus::outbox;
 use crate::conversation::named_sessions::{self, FoundSession, NamedSession, SessionOwner};
 use crate::conversation::{actions, incognito, sessions};
@@ -111,6 +111,10 @@ fn continue_here(
         if sessions::has_unfinished(store, id)? {
             return Ok(replies::RESUME_BUSY.to_owned());
         }
+    }
+    // It would be erased with the incognito conversation, though the other one answers it.
+    if incognito::is_on(store, at)? && journal::count_waiting(store, at)? > 0 {
+        return Ok(replies::RESUME_BUSY.to_owned());
     }
     incognito::end(store, at, None)?;
     sessions::close(store, at)?;

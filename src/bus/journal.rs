@@ -194,6 +194,22 @@ pub fn count_waiting(store: &Connection, at: &Address) -> rusqlite::Result<usize
         .map(|count| usize::try_from(count).unwrap_or_default())
 }
 
+/// Returns the newest row up to `up_to` after which no message waits at an address: what waits belongs to the conversation
+/// that answers it.
+pub fn last_before_waiting(
+    store: &Connection,
+    at: &Address,
+    up_to: RowId,
+) -> rusqlite::Result<RowId> {
+    let first: Option<RowId> = store
+        .prepare_cached(
+            "SELECT min(id) FROM inbound
+             WHERE state = 'waiting' AND control = 0 AND channel = ? AND chat = ? AND thread IS ?",
+        )?
+        .query_row(address_params(at), |row| row.get(0))?;
+    Ok(first.map_or(up_to, |first| RowId(first.0 - 1).min(up_to)))
+}
+
 /// Returns the origins with waiting messages (not commands), each with its newest row. The origin whose
 /// message waits longest is first.
 pub fn waiting_origins(store: &Connection) -> rusqlite::Result<Vec<(Origin, RowId)>> {

@@ -51,7 +51,7 @@ pub fn is_on(store: &Connection, at: &Address) -> rusqlite::Result<bool> {
 }
 
 /// Stores the end of the message range of the conversation at an address, which is about to be closed: the command that
-/// closes it, if there is one.
+/// closes it, or the last message before those that the next conversation answers.
 pub fn end(store: &Connection, at: &Address, row: Option<RowId>) -> rusqlite::Result<()> {
     let Some(session) = actions::session_at(store, at)? else { return Ok(()) };
     let Some(range) = range_of(store, session)? else { return Ok(()) };

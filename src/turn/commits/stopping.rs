@@ -173,12 +173,13 @@ fn begin_clean(
     };
     let was_incognito = incognito::is_on(store, &control.inbound.from)?;
     let settings_before = settings::settings_at(store, &control.inbound.from)?;
-    incognito::end(store, &control.inbound.from, Some(control.id))?;
+    let last = journal::last_before_waiting(store, &control.inbound.from, control.id)?;
+    incognito::end(store, &control.inbound.from, Some(last))?;
     sessions::close(store, &control.inbound.from)?;
     let next = sessions::open_or_begin(store, &control.inbound.from, control.inbound.chat_kind)?;
     settings::set(store, next, &settings_before)?;
     if was_incognito {
-        incognito::begin(store, next, control.id)?;
+        incognito::begin(store, next, last)?;
     }
     if !kept.record.is_empty() {
         sessions::set_summary(store, next, &kept.record, &kept.sources)?;
