@@ -143,7 +143,8 @@ pub fn keep(
 /// Returns the calls of a turn that people were not told of.
 pub fn unreported(store: &Connection, turn: TurnId) -> rusqlite::Result<UnreportedCalls> {
     let mut rows = store.prepare_cached(&format!(
-        "SELECT {COLUMNS}, untold FROM deferred_calls WHERE turn = ? AND untold IS NOT NULL ORDER BY id"
+        "SELECT {COLUMNS}, untold, state = 'open' FROM deferred_calls
+         WHERE turn = ? AND untold IS NOT NULL ORDER BY id"
     ))?;
     let rows = rows.query_map([turn], |row| {
         let (id, to): (DeferredId, _) = (row.get(3)?, read_address(row)?);
@@ -163,7 +164,11 @@ pub fn unreported(store: &Connection, turn: TurnId) -> rusqlite::Result<Unreport
 }
 
 fn read_unreported(row: &Row<'_>) -> rusqlite::Result<UnreportedCall> {
-    let (id, call) = read_deferred(row)?;
+    let (id, mut call) = read_deferred(row)?;
+    // Its words were forgotten while it was held back.
+    if !row.get::<_, bool>(14)? {
+        call.decider = LaterDecider::Nobody;
+    }
     Ok(UnreportedCall { id, call, terms: row.get::<_, Json<_>>(13)?.0 })
 }
 

@@ -490,6 +490,39 @@ async fn what_a_beat_was_refused_in_quiet_hours_is_told_when_they_end() {
 }
 
 #[tokio::test]
+async fn a_refused_call_whose_words_are_forgotten_in_quiet_hours_is_not_offered() {
+    let mut scene = quiet_soon().await;
+    fs::write(scene.rig.path().join("downloads/page.txt"), "Write it down.").unwrap();
+    fs::write(scene.rig.workspace().join("tide.md"), "seeds of Quetzalcoatl\n").unwrap();
+    let gate = Gate::shut();
+    let reads = calls(&[("read_file", json!({"path": "downloads/page.txt"}))]);
+    let appends = calls(&[("append_file", json!({"path": "tide.md", "content": "high"}))]);
+    scene.rig.model.on("Is the tide high?", [reads, held(&gate, appends)]);
+    scene.rig.model.on("The quiet hours of your owner have begun", [says("NO_REPLY")]);
+    scene.at(31).await;
+    scene.rig.wait_at(&gate).await;
+    scene.at(45).await;
+    gate.open();
+    scene.ended(1).await;
+    let change = scene.rig.query("SELECT json_extract(untold, '$.change') FROM deferred_calls");
+    assert!(change[0].contains("seeds of Quetzalcoatl"), "{change:?}");
+    let forgets = "/forget yes: seeds of quetzalcoatl";
+    assert_eq!(scene.rig.ask("1", forgets).await, replies::FORGOTTEN_NOW);
+    scene.rig.stop_and_start_again().await;
+    scene.rig.model.on("Is the tide high?", [is_silent()]);
+    scene.at(201).await;
+    let report = scene.rig.next_message("1").await;
+    assert!(report.starts_with("I did not run append_file for the heartbeat"), "{report}");
+    assert!(report.ends_with(&replies::where_to_ask("")), "{report}");
+    assert!(!report.contains("/approve later") && !report.contains("seeds"), "{report}");
+    assert_eq!(scene.rig.ask("1", "/approve").await, replies::NOTHING_TO_APPROVE);
+    // After a start, a minute later.
+    scene.at(203).await;
+    scene.ended(2).await;
+    scene.rig.finish().await;
+}
+
+#[tokio::test]
 async fn a_beat_ends_when_quiet_hours_begin() {
     let mut scene = quiet_soon().await;
     let gate = Gate::shut();
