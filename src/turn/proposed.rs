@@ -58,6 +58,15 @@ impl KnownResult {
             | Err(ToolError::Transient(_) | ToolError::Abort(_)) => None,
         }
     }
+
+    /// Returns its text, if the program alone wrote it.
+    pub(crate) fn into_explanation(self) -> Option<String> {
+        match self {
+            Self::Nothing(text, sources) if sources.is_empty() => Some(text),
+            Self::Failed(ToolError::TellModel(words)) => Some(words),
+            Self::Nothing(..) | Self::Failed(_) => None,
+        }
+    }
 }
 
 /// Returns the files that a call would change or send, or the paths that its command would see, as they are now. Changes,

@@ -4,7 +4,8 @@ use crate::conversation::asks::CallApproval;
 use crate::tools::files::ReadFile;
 use crate::tools::{Reach, Tool, ToolContext};
 use crate::trust::permission::{self, Decision, PermissionRequest};
-use crate::turn::proposed::{self, ProposedFiles};
+use crate::turn::prompt;
+use crate::turn::proposed::{self, KnownResult, ProposedFiles};
 use crate::turn::run::active::ActiveTurn;
 use crate::types::session::{Call, CallOutcome};
 use crate::workspace::FileChange;
@@ -14,8 +15,8 @@ use crate::workspace::FileChange;
 pub(super) struct ComparedApprovals {
     /// The approval that covers it.
     pub(super) covering: Option<CallApproval>,
-    /// True if it was approved with files, and can change or send none any more.
-    pub(super) has_lost_files: bool,
+    /// The refusal if it was approved with files, and can change or send none any more.
+    pub(super) refusal: Option<String>,
     /// The change of a file that it would make.
     pub(super) change: Option<FileChange>,
 }
@@ -35,11 +36,16 @@ impl ActiveTurn<'_> {
             return ComparedApprovals::default();
         }
         let found = Box::pin(proposed::find_files(self.turns, call, cx)).await;
-        let ProposedFiles { files, change, .. } = found;
+        let ProposedFiles { files, change, known, .. } = found;
         let covers = |approval: &&CallApproval| proposed::covers(approval, files.as_ref());
         let covering = given.iter().find(covers).cloned();
         let has_lost_files = !given.is_empty() && covering.is_none() && files.is_none();
-        ComparedApprovals { covering, has_lost_files, change }
+        let refusal = has_lost_files.then(|| {
+            let known = known.filter(|_| self.may_read_files(cx));
+            let why = known.and_then(KnownResult::into_explanation);
+            why.unwrap_or_else(|| prompt::CHANGED_SINCE_APPROVAL.to_owned())
+        });
+        ComparedApprovals { covering, refusal, change }
     }
 
     /// Returns true if files can be read here without approval. Only then may a model be told, before anybody is asked, why

@@ -321,16 +321,16 @@ impl ActiveTurn<'_> {
         let (cx, ahead) = (facts.cx, facts.ahead.as_ref());
         let ahead = ahead.filter(|_| checked.terms.kind == ToolKind::Writes);
         let (is_followed, files_cx) = (ahead.is_some(), ahead.unwrap_or(cx));
-        let ComparedApprovals { covering, has_lost_files, change } =
+        let ComparedApprovals { covering, refusal, change } =
             self.compare_approvals(call, given, is_followed, files_cx).await;
         checked.approval = covering;
         let own_words = self.own_words(&checked, taint.as_ref(), cx.now);
         let taint = taint.as_ref().filter(|_| own_words.is_none());
         let (decision, decider) = self.permit(call, &checked, cx, reader, taint).await?;
-        let refusal = match has_lost_files {
+        let refusal = match refusal {
             // There is nothing that people could be shown.
-            true => Some(prompt::CHANGED_SINCE_APPROVAL.to_owned()),
-            false => self.find_detour(call, &checked, &decision, files_cx).await,
+            Some(words) => Some(words),
+            None => self.find_detour(call, &checked, &decision, files_cx).await,
         };
         Ok(match (decision, refusal) {
             (Decision::Allow, _) => Ok(JudgedCall { checked, asks: None, own_words, change }),

@@ -157,8 +157,32 @@ async fn what_cannot_be_done_any_more_is_not_asked_about_again() {
         let heard = allow_after(&mut rig, call, || fs::remove_file(&list).unwrap()).await;
         assert!(heard.contains(&"Ready.".to_owned()), "{heard:?}");
         let told = rig.model.last().transcript();
-        assert!(told.contains("not as it was when it was approved"), "{told}");
+        assert!(told.contains("There is no `list.md`"), "{told}");
         assert!(!list.exists());
+        rig.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn what_would_do_nothing_any_more_is_answered_by_its_tool() {
+    let full = format!("# Memory\n\n- {}\n", "rye ".repeat(5_000));
+    for (meanwhile, words) in [
+        ("# Memory\n\n- Bread is baked.\n", "That is known already."),
+        (full.as_str(), "is full ("),
+    ] {
+        let mut rig =
+            Rig::of(approving(|it| it.approvals.tools = vec!["remember".to_owned()])).await;
+        let memory = rig.workspace().join("memory/MEMORY.md");
+        let remember = ("remember", json!({"text": "Bread is baked."}));
+        let changes = || {
+            fs::create_dir_all(memory.parent().unwrap()).unwrap();
+            fs::write(&memory, meanwhile).unwrap();
+        };
+        let heard = allow_after(&mut rig, remember, changes).await;
+        assert!(heard.contains(&"Ready.".to_owned()), "{heard:?}");
+        let told = rig.model.last().transcript();
+        assert!(told.contains(words) && !told.contains("as it was when"), "{told}");
+        assert_eq!(fs::read_to_string(&memory).unwrap(), meanwhile);
         rig.finish().await;
     }
 }
