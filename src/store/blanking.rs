@@ -42,6 +42,9 @@ const FILES_HAVE: [&str; 2] = ["handle", "mime"];
 /// The keys of a file whose values hold no text of the sender.
 const NO_WORDS_OF_FILES: [&str; 2] = ["kind", "mime"];
 
+/// The keys of our own JSON of files whose values are paths.
+const PATHS_IN: [&str; 2] = ["path", "leads_to"];
+
 /// Words that somebody wants forgotten. Comparison ignores case and spacing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForgottenWords(Sought);
@@ -119,7 +122,7 @@ impl ForgottenWords {
             }
             Value::Object(fields) => {
                 for (key, value) in fields {
-                    is_changed |= match key == "path" {
+                    is_changed |= match PATHS_IN.contains(&key.as_str()) {
                         true => self.blank_value(value, true, false),
                         false => self.blank_paths(value),
                     };

@@ -474,6 +474,14 @@ fn short_words_are_not_found_in_a_hash() {
     assert!(words.blanked_json(&files.replace("list", "bad"), TextForm::Paths).is_some());
 }
 
+#[test]
+fn the_target_of_a_link_that_a_command_sees_is_a_path() {
+    let words = ForgottenWords::new(WORD).unwrap();
+    let files = |target: &str| json!({"sees": [{"path": "link", "leads_to": target}]}).to_string();
+    let blanked = words.blanked_json(&files(&format!("notes/{WORD}")), TextForm::Paths);
+    assert_eq!(blanked, Some(files(FORGOTTEN)));
+}
+
 /// The marked files, with their writers.
 fn marked(rig: &Rig) -> Vec<String> {
     rig.query("SELECT path || ' ' || ifnull(author, 'nobody') FROM marked_files ORDER BY path")
