@@ -1,6 +1,8 @@
 //! Separates an account from its past when its person is removed. A later user of the account counts as somebody else,
 //! and finds no earlier conversations, jobs or permissions.
 
+use std::slice;
+
 use rusqlite::Connection;
 
 use crate::bus::journal::{self, InboundOutcome, RowId};
@@ -8,6 +10,7 @@ use crate::conversation::transcript::{self, UnfinishedTurn};
 use crate::conversation::{asks, deferred, incognito, sessions};
 use crate::people::persons::{self, PersonAccount};
 use crate::tasks::schedule;
+use crate::turn::background;
 use crate::turn::commits::{delegated, jobs};
 use crate::types::origin::Origin;
 use crate::types::session::TurnOutcome;
@@ -20,6 +23,11 @@ pub(crate) fn part_from_past(store: &Connection, account: &PersonAccount) -> rus
         |turn: &UnfinishedTurn| turn.sender.id == *sender && turn.origin.channel() == channel;
     for turn in transcript::unfinished(store)?.into_iter().filter(is_theirs) {
         delegated::stop_awaited(store, turn.turn)?;
+        if turn.origin.task().is_some() {
+            // It ends with its turn, or else it would take up a place forever.
+            background::stop(store, slice::from_ref(&turn.origin))?;
+            continue;
+        }
         transcript::end_turn(store, turn.turn, TurnOutcome::Stopped)?;
         journal::settle_turn(store, turn.turn, InboundOutcome::Stopped)?;
         jobs::interrupt_run(store, turn.turn)?;

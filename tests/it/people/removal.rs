@@ -1,0 +1,62 @@
+//! A person who is removed: nothing of theirs goes on, and nothing of others ends.
+
+use serde_json::json;
+
+use peacrab::replies;
+
+use super::{number, open_to_all};
+use crate::support::rig::{Rig, RigOptions, STRANGER};
+use crate::support::script::{Gate, Reply, calls, held, says};
+
+/// A stranger whom the owner has made a user.
+async fn with_a_user(parts: RigOptions) -> Rig {
+    let mut rig = Rig::of(parts).await;
+    rig.ask("1", "hello").await;
+    rig.say_as(STRANGER, "66", "hello");
+    rig.next_message("66").await;
+    let user = format!("/people user {}", number(&rig, STRANGER));
+    assert_eq!(rig.ask("1", &user).await, replies::role_is_set("Person 66", "user"));
+    rig
+}
+
+/// The owner removes that person.
+async fn remove(rig: &mut Rig) {
+    let them = number(rig, STRANGER);
+    let removed = rig.ask("1", &format!("/people remove {them}")).await;
+    assert_eq!(removed, replies::person_is_removed("Person 66", &them));
+}
+
+/// The calls that hand tasks to subagents.
+fn spawns(tasks: &[&str]) -> Reply {
+    let tasks: Vec<_> = tasks.iter().map(|task| ("spawn", json!({"task": task}))).collect();
+    calls(&tasks)
+}
+
+fn states(rig: &Rig) -> Vec<String> {
+    rig.query("SELECT state FROM tasks WHERE kind = 'subagent' ORDER BY id")
+}
+
+#[tokio::test]
+async fn their_subagents_take_up_no_places_of_others() {
+    let mut rig = with_a_user(open_to_all()).await;
+    let gate = Gate::shut();
+    let tasks = ["count crabs", "count shells", "count gulls", "count boats"];
+    rig.model.on("go", [spawns(&tasks), says("They have begun.")]);
+    for task in tasks {
+        rig.model.on(task, [held(&gate, says("lost"))]);
+    }
+    rig.say_as(STRANGER, "66", "go");
+    assert_eq!(rig.next_message("66").await, "They have begun.");
+    rig.wait_at_times(&gate, 4).await;
+    remove(&mut rig).await;
+    assert_eq!(states(&rig), ["stopped"; 4]);
+    let done = calls(&[("task_completion", json!({"result": "three"}))]);
+    rig.model.on("begin", [spawns(&["count waves"]), says("It has begun.")]);
+    rig.model.on("count waves", [done]);
+    rig.say("1", "begin");
+    let heard = rig.next_messages("1", 2).await;
+    assert!(heard.contains(&"It has begun.".to_owned()), "{heard:?}");
+    assert!(heard.contains(&replies::subagent_ended(5, "count waves", true, "three")), "{heard:?}");
+    gate.open();
+    rig.finish().await;
+}
