@@ -165,7 +165,7 @@ pub(super) async fn people(
     let (people, now) = (services.bus.people.clone(), services.now());
     let handle = move |store: &Connection| agent::apply_people_command(store, &people, order, now);
     let done = services.bus.store.write("people", Sync::Now, handle).await?;
-    services.bus.folders.notify();
+    agent::notify_of_change(&services.bus);
     Ok(match done {
         Ok(PeopleReply::Words(answer)) => Response::Done(answer),
         Ok(PeopleReply::Card(question)) => Response::Done(question.text),

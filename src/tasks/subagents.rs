@@ -13,6 +13,7 @@ use crate::conversation::deferred::{ApprovedCall, DeferredCall};
 use crate::conversation::sessions::{self, TurnSession};
 use crate::conversation::task_sessions::{self, SessionTerms};
 use crate::conversation::transcript::{self, CallTurn};
+use crate::people::persons::PersonAccount;
 use crate::store::{LenientJson, Time, integer_columns};
 use crate::tasks::assignment::{self, Assignment};
 use crate::tasks::outcome::{TaskOutcome, TaskState};
@@ -297,6 +298,17 @@ fn origin_of(store: &Connection, task: &Running<SubagentDetails>) -> rusqlite::R
     let stored = task.row.map_or(Ok(None), |row| journal::origin_of(store, row))?;
     let id = SubagentId(task.number).task();
     Ok(stored.unwrap_or_else(|| id.origin(&task.to.channel)))
+}
+
+/// Returns the origins of the running subagents that work for an account, wherever their results go.
+pub fn running_of(store: &Connection, account: &PersonAccount) -> rusqlite::Result<Vec<Origin>> {
+    let mut origins = Vec::new();
+    for task in table::running::<SubagentDetails>(store)? {
+        if task.row.map_or(Ok(false), |row| journal::is_by(store, row, account))? {
+            origins.push(origin_of(store, &task)?);
+        }
+    }
+    Ok(origins)
 }
 
 /// A subagent whose work has ended without it.

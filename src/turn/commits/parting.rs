@@ -6,21 +6,26 @@ use std::slice;
 use rusqlite::Connection;
 
 use crate::bus::journal::{self, InboundOutcome, RowId};
+use crate::bus::side_questions;
 use crate::conversation::transcript::{self, UnfinishedTurn};
 use crate::conversation::{asks, deferred, incognito, sessions};
 use crate::people::persons::{self, PersonAccount};
-use crate::tasks::schedule;
+use crate::tasks::{schedule, subagents};
 use crate::turn::background;
 use crate::turn::commits::{delegated, jobs};
 use crate::types::origin::Origin;
 use crate::types::session::TurnOutcome;
 
-/// Ends the account's turns, withdraws what it has waiting in private, closes its private conversations, and removes its
-/// jobs, its permanent permissions and the calls that it could have made later.
+/// Ends the account's background tasks, turns and side questions, withdraws what it has waiting in private, closes its
+/// private conversations, and removes its jobs, its permanent permissions and the calls that it could have made later.
 pub(crate) fn part_from_past(store: &Connection, account: &PersonAccount) -> rusqlite::Result<()> {
     let PersonAccount { channel, sender } = account;
     let is_theirs =
         |turn: &UnfinishedTurn| turn.sender.id == *sender && turn.origin.channel() == channel;
+    for run in schedule::running_of(store, account)? {
+        jobs::stop_run(store, &run)?;
+    }
+    background::stop(store, &subagents::running_of(store, account)?)?;
     for turn in transcript::unfinished(store)?.into_iter().filter(is_theirs) {
         delegated::stop_awaited(store, turn.turn)?;
         if turn.origin.task().is_some() {
@@ -32,6 +37,7 @@ pub(crate) fn part_from_past(store: &Connection, account: &PersonAccount) -> rus
         journal::settle_turn(store, turn.turn, InboundOutcome::Stopped)?;
         jobs::interrupt_run(store, turn.turn)?;
     }
+    side_questions::stop_all_of(store, account)?;
     journal::withdraw_private_of(store, account)?;
     for at in sessions::private_of(store, account)? {
         // A run of a job of theirs may wait there.

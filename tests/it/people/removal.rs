@@ -60,3 +60,51 @@ async fn their_subagents_take_up_no_places_of_others() {
     gate.open();
     rig.finish().await;
 }
+
+#[tokio::test]
+async fn their_subagents_that_wait_for_a_slot_do_not_begin() {
+    let mut parts = open_to_all();
+    // One slot for everybody, and one for the owner.
+    parts.agent.turns_max = 2;
+    let mut rig = with_a_user(parts).await;
+    let gate = Gate::shut();
+    rig.model.on("go", [spawns(&["count crabs"]), held(&gate, says("lost"))]);
+    rig.say_as(STRANGER, "66", "go");
+    rig.wait_at(&gate).await;
+    rig.waiting(1).await;
+    remove(&mut rig).await;
+    gate.open();
+    assert_eq!(states(&rig), ["stopped"]);
+    rig.say_as(STRANGER, "66", "hello again");
+    assert_eq!(rig.next_message("66").await, "re: hello again");
+    rig.settled().await;
+    let asked = rig.model.asked();
+    assert!(!asked.iter().any(|it| it.transcript().ends_with("count crabs")));
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn their_side_question_is_not_answered_and_is_kept_for_nobody() {
+    let mut rig = with_a_user(open_to_all()).await;
+    let gate = Gate::shut();
+    rig.model.on("slow", [held(&gate, says("slowly"))]);
+    rig.say_as(STRANGER, "66", "/btw slow?");
+    rig.wait_at(&gate).await;
+    remove(&mut rig).await;
+    let outcomes = rig.query("SELECT outcome FROM inbound WHERE chat = '66' AND control = 1");
+    assert_eq!(outcomes, ["stopped"]);
+    rig.say_as(STRANGER, "66", "hello again");
+    assert_eq!(rig.next_message("66").await, "re: hello again");
+    // It works no more, and so the next one soon has its turn.
+    let mut answer = String::new();
+    for _ in 0..50 {
+        rig.say_as(STRANGER, "66", "/btw again");
+        answer = rig.next_message("66").await;
+        if answer != replies::BTW_BUSY {
+            break;
+        }
+    }
+    assert_eq!(answer, "re: again");
+    gate.open();
+    rig.finish().await;
+}
