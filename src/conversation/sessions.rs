@@ -7,6 +7,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use crate::bus::journal::{origin_params, read_address};
 use crate::conversation::forgetting::{forget_sessions, forget_turns, forget_unseen_turns};
 use crate::conversation::history;
+use crate::conversation::presence;
 use crate::conversation::settings;
 use crate::people::persons::PersonAccount;
 use crate::store::{Json, Time};
@@ -66,7 +67,8 @@ pub fn open_for(origin: &Origin) -> String {
     format!("closed IS NULL AND {kinds} AND channel = ? AND chat = ? AND ifnull(thread, '') = ?")
 }
 
-/// Returns the addresses of an account's open private conversations.
+/// Returns the addresses of an account's open private conversations. One that somebody else reads is none of them, although
+/// it may have turns that worked for the account: notes of its jobs, and those of older versions.
 pub fn private_of(store: &Connection, account: &PersonAccount) -> rusqlite::Result<Vec<Address>> {
     let mut open = store.prepare_cached(
         "SELECT s.channel, s.chat, s.thread FROM sessions s
@@ -75,7 +77,16 @@ pub fn private_of(store: &Connection, account: &PersonAccount) -> rusqlite::Resu
              AND json_extract(t.sender, '$.id') = ?)",
     )?;
     let chat_kind = Json(ChatKind::Private);
-    open.query_map(params![account.channel, chat_kind, account.sender], read_address)?.collect()
+    let with_turns =
+        open.query_map(params![account.channel, chat_kind, account.sender], read_address)?;
+    let mut own = Vec::new();
+    for at in with_turns.collect::<rusqlite::Result<Vec<_>>>()? {
+        let reader = presence::private_reader(store, &at)?;
+        if reader.is_none_or(|reader| reader.id == account.sender) {
+            own.push(at);
+        }
+    }
+    Ok(own)
 }
 
 /// Returns the id of the open session of an origin. Opens one if there is none.

@@ -5,7 +5,7 @@ use std::slice;
 
 use rusqlite::Connection;
 
-use crate::bus::journal::{self, InboundOutcome, RowId};
+use crate::bus::journal::{self, InboundOutcome};
 use crate::bus::side_questions;
 use crate::conversation::transcript::{self, UnfinishedTurn};
 use crate::conversation::{asks, deferred, incognito, sessions};
@@ -13,7 +13,6 @@ use crate::people::persons::{self, PersonAccount};
 use crate::tasks::{schedule, subagents};
 use crate::turn::background;
 use crate::turn::commits::{delegated, jobs};
-use crate::types::origin::Origin;
 use crate::types::session::TurnOutcome;
 
 /// Ends the account's background tasks, turns and side questions, withdraws what it has waiting in private, closes its
@@ -40,8 +39,6 @@ pub(crate) fn part_from_past(store: &Connection, account: &PersonAccount) -> rus
     side_questions::stop_all_of(store, account)?;
     journal::withdraw_private_of(store, account)?;
     for at in sessions::private_of(store, account)? {
-        // A run of a job of theirs may wait there.
-        journal::withdraw(store, &Origin::Chat(at.clone()), RowId(i64::MAX), None)?;
         incognito::end(store, &at, None)?;
         sessions::close(store, &at)?;
     }

@@ -1,8 +1,8 @@
 //! A person who is removed: nothing of theirs goes on, and nothing of others ends.
 
-use serde_json::json;
-
 use peacrab::replies;
+use peacrab::types::session::QueueMode;
+use serde_json::json;
 
 use super::{number, open_to_all};
 use crate::support::rig::{Rig, RigOptions, STRANGER};
@@ -106,5 +106,44 @@ async fn their_side_question_is_not_answered_and_is_kept_for_nobody() {
     }
     assert_eq!(answer, "re: again");
     gate.open();
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn what_waits_where_a_job_of_theirs_reported_to_somebody_else_is_answered() {
+    let mut parts = open_to_all();
+    parts.agent.queue = QueueMode::Followup;
+    let mut rig = with_a_user(parts).await;
+    // Among the owner's turns is a note of a job of theirs, as an older version made it.
+    let sender = "'{\"id\":\"66\",\"name\":\"Person 66\"}'";
+    rig.ask("1", "let us speak of tides").await;
+    rig.execute(&format!(
+        "UPDATE turns SET noted = 1, sender = {sender} WHERE id = (SELECT min(id) FROM turns)"
+    ));
+    let gate = Gate::shut();
+    rig.model.on("tea", [held(&gate, says("tea"))]);
+    rig.say("1", "tea");
+    rig.wait_at(&gate).await;
+    rig.say("1", "of what did we speak?");
+    rig.waiting(1).await;
+    let order = format!("/people remove {}", number(&rig, STRANGER));
+    assert!(rig.ask("5", &order).await.contains("Person 66"));
+    gate.open();
+    assert_eq!(rig.next_messages("1", 2).await, ["tea", "re: of what did we speak?"]);
+    assert!(rig.model.last().transcript().contains("let us speak of tides"));
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_conversation_with_nothing_but_notes_of_their_jobs_is_over() {
+    let mut rig = with_a_user(open_to_all()).await;
+    rig.execute("UPDATE turns SET noted = 1 WHERE json_extract(sender, '$.id') = '66'");
+    remove(&mut rig).await;
+    assert_eq!(
+        rig.query(
+            "SELECT CAST(count(*) AS TEXT) FROM sessions WHERE chat = '66' AND closed IS NULL"
+        ),
+        ["0"]
+    );
     rig.finish().await;
 }
