@@ -9,6 +9,9 @@ use crate::store::{Json, LenientJson, Time};
 use crate::types::message::{ChannelName, ChatKind, Sender};
 use crate::types::session::CallId;
 
+/// Maximum number of actions kept from a reader that are passed over to find theirs.
+pub(super) const HIDDEN_MAX: usize = 50;
+
 /// A person who requests actions.
 pub struct ActionReader {
     pub people: People,
@@ -54,19 +57,25 @@ impl ActionReader {
         Ok(true)
     }
 
-    /// Returns the actions of a scope without those that are kept from the reader. In the list of everything, for the
-    /// owner, these have no inputs and outputs.
-    pub fn hide_private(
+    /// Returns the actions of a scope, newest first, without those that are kept from the reader. In the list of everything,
+    /// for the owner, these have no inputs and outputs.
+    pub fn list(
         &self,
         store: &Connection,
         scope: &ActionScope,
-        actions: Vec<Action>,
+        tool: Option<&str>,
+        limit: usize,
     ) -> rusqlite::Result<Vec<Action>> {
+        let is_everything = *scope == ActionScope::ALL;
+        let read_max = if is_everything { limit } else { limit + HIDDEN_MAX };
         let mut shown = Vec::new();
-        for action in actions {
+        for action in super::list(store, scope, tool, read_max)? {
+            if shown.len() == limit {
+                break;
+            }
             match self.is_kept_from(store, action.id)? {
                 false => shown.push(action),
-                true if *scope == ActionScope::ALL => shown.push(action.without_texts()),
+                true if is_everything => shown.push(action.without_texts()),
                 true => {}
             }
         }
