@@ -10,7 +10,7 @@ use crate::conversation::history;
 use crate::conversation::presence;
 use crate::conversation::settings;
 use crate::people::persons::PersonAccount;
-use crate::store::{Json, Time};
+use crate::store::{Json, LenientJson, Time};
 use crate::types::message::{Address, ChatKind, Sender};
 use crate::types::origin::Origin;
 use crate::types::session::{SessionId, Settings, TurnId};
@@ -89,7 +89,8 @@ pub fn private_of(store: &Connection, account: &PersonAccount) -> rusqlite::Resu
     Ok(own)
 }
 
-/// Returns the id of the open session of an origin. Opens one if there is none.
+/// Returns the id of the open session of an origin. Opens one if there is none. One that a note has opened as a group's,
+/// because nobody had spoken there, becomes private with the first message in private.
 pub fn open_or_begin(
     store: &Connection,
     origin: impl Into<Origin>,
@@ -98,10 +99,17 @@ pub fn open_or_begin(
     let origin = origin.into();
     let (channel, chat, thread) = origin_params(&origin);
     let open = store
-        .prepare_cached(&format!("SELECT id FROM sessions WHERE {}", open_for(&origin)))?
-        .query_row((&channel, &chat, thread.unwrap_or_default()), |row| row.get(0))
+        .prepare_cached(&format!("SELECT id, chat_kind FROM sessions WHERE {}", open_for(&origin)))?
+        .query_row((&channel, &chat, thread.unwrap_or_default()), |row| {
+            Ok((row.get::<_, SessionId>(0)?, row.get::<_, LenientJson<ChatKind>>(1)?.0))
+        })
         .optional()?;
-    if let Some(open) = open {
+    if let Some((open, stored_kind)) = open {
+        if chat_kind == ChatKind::Private && stored_kind != Some(ChatKind::Private) {
+            store
+                .prepare_cached("UPDATE sessions SET chat_kind = ? WHERE id = ?")?
+                .execute(params![Json(chat_kind), open])?;
+        }
         return Ok(open);
     }
     store

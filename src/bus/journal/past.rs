@@ -43,6 +43,18 @@ pub fn was_addressed(store: &Connection, at: &Address) -> rusqlite::Result<bool>
         .exists(address_params(at))
 }
 
+/// Returns true if a message of a person came from a chat as a group.
+pub fn has_group_message(store: &Connection, at: &Address) -> rusqlite::Result<bool> {
+    // The sender of a task is in brackets.
+    store
+        .prepare_cached(
+            "SELECT 1 FROM inbound WHERE channel = ? AND chat = ? AND sender NOT LIKE '(%'
+             AND iif(json_valid(message), ifnull(json_extract(message, '$.chat_kind'),
+                 json_extract(message, '$.place')), NULL) = 'group'",
+        )?
+        .exists(params![at.channel, at.chat])
+}
+
 /// Returns the newest message of each address of a channel since a time, newest first. The number of
 /// addresses is bounded, and so is the number of chats, each of which may have many threads.
 pub fn last_heard(
