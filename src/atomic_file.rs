@@ -13,7 +13,8 @@ use rustix::process::{Gid, Uid, geteuid};
 /// The mode of a file that only this account may read and write.
 pub const PRIVATE: u32 = 0o600;
 
-/// Replaces a file atomically: after a crash it has the old or the new content. Its folder must exist.
+/// Replaces a file atomically: after a crash it has the old or the new content. Its folder must exist. A failure changes
+/// nothing.
 pub fn replace(file: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     let folder = file.parent().unwrap_or(Path::new("."));
     let mut name = file.file_name().unwrap_or_default().to_owned();
@@ -23,9 +24,12 @@ pub fn replace(file: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     fs::remove_file(&new_path).ok();
     let mut options = OpenOptions::new();
     let mut new_file = options.write(true).create_new(true).mode(mode).open(&new_path)?;
-    new_file.write_all(content)?;
-    new_file.sync_all()?;
-    fs::rename(&new_path, file)?;
+    let written = new_file.write_all(content).and_then(|()| new_file.sync_all());
+    if let Err(error) = written.and_then(|()| fs::rename(&new_path, file)) {
+        // A full disk takes the file, but not its content.
+        fs::remove_file(&new_path).ok();
+        return Err(error);
+    }
     File::open(folder)?.sync_all()
 }
 

@@ -137,7 +137,7 @@ async fn handle(cli: Cli) -> anyhow::Result<ExitCode> {
         CliCommand::Import { bot, path, json } => {
             import::import(&on, bot, &path, ResultForm::of(json))?;
         }
-        CliCommand::Update { check } => update::handle(&on, check).await?,
+        CliCommand::Update(asked) => update::handle(&on, &asked).await?,
         CliCommand::Completions { shell } => manual::completions(shell)?,
         CliCommand::Man { folder } => manual::pages(&folder)?,
         CliCommand::Check { json } => {

@@ -4,6 +4,7 @@
 
 mod actions;
 mod asks;
+mod call_files;
 mod commands;
 mod deliveries;
 mod former_home;
@@ -37,6 +38,7 @@ use visible::visible;
 
 pub use actions::*;
 pub use asks::*;
+pub use call_files::*;
 pub use commands::*;
 pub use deliveries::*;
 pub use former_home::*;

@@ -9,6 +9,7 @@ mod changes;
 mod columns;
 mod commit_times;
 mod connection;
+mod emptied;
 mod error;
 mod lock;
 mod long_work;
@@ -33,7 +34,6 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
-use access::refuse_emptied;
 use ballast::{Ballast, is_full};
 pub use blanking::{
     BlankPass, BlankedSlice, ChatPlace, FORGOTTEN, ForgottenWords, RowKey, TextColumns, TextForm,
@@ -46,6 +46,7 @@ pub(crate) use columns::{integer_columns, text_columns};
 pub use commit_times::CommitDurations;
 use commit_times::CommitTimes;
 use connection::connect;
+use emptied::{delete_unwritten, refuse_emptied};
 pub use error::{OpenError, StoreError};
 pub use lock::HomeLock;
 pub use long_work::LongWork;
@@ -145,7 +146,22 @@ impl Store {
         self.free_space
     }
 
+    /// Opens the database. A failure leaves no empty one.
     fn open_within(
+        home: &Path,
+        options: &StoreOptions,
+        free_space: FreeSpace,
+    ) -> Result<Self, OpenError> {
+        let path = home.join(FILE);
+        let is_new = matches!(path.try_exists(), Ok(false));
+        let opened = Self::open_or_create(home, options, free_space);
+        if is_new && opened.is_err() {
+            delete_unwritten(&path);
+        }
+        opened
+    }
+
+    fn open_or_create(
         home: &Path,
         options: &StoreOptions,
         free_space: FreeSpace,

@@ -60,7 +60,7 @@ use crate::store::StoreError;
 use crate::tasks::schedule as jobs;
 use crate::trust::instruction_watch::{InstructionEditor, InstructionWatcher};
 use crate::trust::path_watch::PathWatcher;
-use crate::types::call_files::SentFile;
+use crate::types::call_files::CallFiles;
 use crate::types::message::{Address, Body, ChannelName, ChatKind, Sender, SenderId};
 use crate::types::person::FolderOwner;
 use crate::types::persona::AllowedTools;
@@ -343,13 +343,14 @@ pub trait Tool: Send + Sync + 'static {
         Ok(())
     }
 
-    /// Returns the files that a call with these arguments would send, as they are now. Does not send them.
-    async fn files_to_send(
+    /// Returns the files that a call with these arguments would send, or the paths that its command would see, as they
+    /// are now. Sends and runs nothing. The error explains to the model why the call cannot be made.
+    async fn call_files(
         &self,
         _args: Self::Args,
         _cx: &ToolContext,
-    ) -> Result<Vec<SentFile>, ToolError> {
-        Ok(Vec::new())
+    ) -> Result<Option<CallFiles>, ToolError> {
+        Ok(None)
     }
 
     /// Makes a call whose arguments have passed the check.

@@ -31,6 +31,7 @@ pub mod path_stamps;
 mod instruction_files;
 mod media_type;
 mod new_folder;
+mod pending;
 mod picture;
 mod stamp;
 mod writes;
@@ -61,11 +62,12 @@ pub use self::folders::{FileScope, Folder};
 use self::instruction_files::InstructionCache;
 use self::instructions::Instructions;
 pub use self::path::{PathError, WorkspacePath};
+use self::pending::PendingFiles;
 use self::skills::{SkillCache, SkillEnvironment};
 
-/// The folder, cheap to clone.
+/// The folder, and changes of it that were worked out but not made; cheap to clone.
 #[derive(Clone)]
-pub struct Workspace(Arc<WorkspaceInner>);
+pub struct Workspace(Arc<WorkspaceInner>, Arc<PendingFiles>);
 
 struct WorkspaceInner {
     root: PathBuf,
@@ -128,7 +130,7 @@ impl Workspace {
         };
         let home = Dir::open_ambient_dir(home, ambient_authority())
             .with_context(|| format!("cannot open the home {}", home.display()))?;
-        Ok(Self(Arc::new(WorkspaceInner {
+        let inner = WorkspaceInner {
             root: root.to_owned(),
             dir,
             home,
@@ -138,7 +140,8 @@ impl Workspace {
             skill_environment,
             marked: Mutex::default(),
             changing: Mutex::default(),
-        })))
+        };
+        Ok(Self(Arc::new(inner), Arc::default()))
     }
 
     /// The open folder below which a path is resolved.

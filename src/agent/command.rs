@@ -20,6 +20,7 @@ use crate::agent::{heartbeat, jobs, persona, sessions, status, undo};
 use crate::bus::journal::WaitingMessage;
 use crate::bus::{outbox, restarted};
 use crate::conversation::ledger::breakdown::describe_usage;
+use crate::people::persons::PersonAccount;
 use crate::people::{self as access, People, Role};
 use crate::replies::{self, SubagentLine};
 use crate::services::{Services, role_of};
@@ -360,6 +361,13 @@ pub fn pair(
         },
         Pairing::Revoke { channel, sender } => match access::revoke(store, channel, sender)? {
             true => {
+                let account = PersonAccount {
+                    channel: channel.as_str().into(),
+                    sender: sender.as_str().into(),
+                };
+                if people.role_of(store, &account.channel, &account.sender)?.is_none() {
+                    commits::end_suspended_of(store, &account)?;
+                }
                 tracing::info!(
                     channel,
                     id = sender,

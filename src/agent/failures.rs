@@ -63,7 +63,13 @@ impl Agent {
             Ok(()) => self.failing.forget(Item::Row(first)),
             Err(error) => tracing::error!(row = first.0, %error, "Cannot close a failing message"),
         }
+        self.wake_after_ends();
+    }
+
+    /// Wakes the deliveries, and the heartbeat: reports of a run that was ended may be held until the quiet hours are over.
+    fn wake_after_ends(&self) {
         self.services.bus.outbox.notify();
+        self.turns.heartbeat.switched.notify();
     }
 
     /// Handles a panicked turn that may not have begun with these rows. Several rows are tried again one
@@ -76,6 +82,7 @@ impl Agent {
         if let Err(error) = close.await {
             tracing::error!(%error, "Cannot report that a turn failed");
         }
+        self.wake_after_ends();
     }
 
     /// Handles an ask that could not be settled: it pauses, and after some failures it is closed with its
@@ -102,7 +109,7 @@ impl Agent {
             return Ok(false);
         }
         commits::close_unreadable_rows(&self.services.bus.store, rows).await?;
-        self.services.bus.outbox.notify();
+        self.wake_after_ends();
         Ok(true)
     }
 
@@ -116,11 +123,7 @@ impl Agent {
         let mut failed = self.close_unreadable(commands).await.err();
         for turn in turns {
             match commits::end_unreadable_turn(&self.services.bus.store, turn).await {
-                Ok(()) | Err(CommitError::Ended) => {
-                    self.services.bus.outbox.notify();
-                    // What a heartbeat run did not do may be held until the quiet hours end.
-                    self.turns.heartbeat.switched.notify();
-                }
+                Ok(()) | Err(CommitError::Ended) => self.wake_after_ends(),
                 Err(CommitError::Store(error)) => {
                     // Only a complete read finds it again.
                     self.work_queue.require_full_read();

@@ -10,7 +10,7 @@ use crate::conversation::ledger::sums::{LedgerFilter, spent_since};
 use crate::conversation::ledger::{self, USAGE_PERIOD};
 use crate::people::folders::{self, FolderAct};
 use crate::people::links::{self, AccountLink, LinkAccount, LinkCodeOutcome};
-use crate::people::listing::{self, ListedPerson, RoleFrom};
+use crate::people::listing::{self, ListedAccount, ListedPerson, RoleFrom};
 use crate::people::persons::PersonAccount;
 use crate::people::{self, People, Role};
 use crate::replies::{self, PersonShown};
@@ -192,6 +192,7 @@ pub fn apply_people_command(
         }
         PeopleCommand::Block(id) => {
             listing::set_blocked(store, id, Some(Utc::now()))?;
+            accounts_of(&person).try_for_each(|it| commits::end_suspended_of(store, &it))?;
             replies::person_is_blocked(name)
         }
         PeopleCommand::Unblock(id) => {
@@ -216,12 +217,14 @@ pub fn apply_people_command(
 
 /// Removes a person and separates their accounts from the past, so that a later user of an account inherits nothing.
 fn remove(store: &Connection, person: &ListedPerson) -> rusqlite::Result<()> {
-    for account in &person.accounts {
-        let account =
-            PersonAccount { channel: account.channel.clone(), sender: account.id.clone() };
-        commits::part_from_past(store, &account)?;
-    }
+    accounts_of(person).try_for_each(|it| commits::part_from_past(store, &it))?;
     listing::remove(store, person.id, Utc::now())
+}
+
+fn accounts_of(person: &ListedPerson) -> impl Iterator<Item = PersonAccount> {
+    let account =
+        |it: &ListedAccount| PersonAccount { channel: it.channel.clone(), sender: it.id.clone() };
+    person.accounts.iter().map(account)
 }
 
 fn person_shown(

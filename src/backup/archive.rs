@@ -32,6 +32,28 @@ pub fn write_reporting(
     now: DateTime<Utc>,
     report: ReadReport<'_>,
 ) -> Result<BackupSummary, BackupError> {
+    // An account that may only read the home makes its backups without a mark, and so does one with a full disk.
+    write_as(home, file, now, || HomeMark::of(home).ok(), report)
+}
+
+/// As [`write`], of a home whose mark is known.
+pub(super) fn write_marked(
+    home: &Path,
+    file: &Path,
+    now: DateTime<Utc>,
+    mark: &HomeMark,
+) -> Result<BackupSummary, BackupError> {
+    write_as(home, file, now, || Some(mark.clone()), &mut |_| ())
+}
+
+/// Writes a backup. `mark` is asked only if there is something to write.
+fn write_as(
+    home: &Path,
+    file: &Path,
+    now: DateTime<Utc>,
+    mark: impl FnOnce() -> Option<HomeMark>,
+    report: ReadReport<'_>,
+) -> Result<BackupSummary, BackupError> {
     if !store::has_store(home) {
         return Err(BackupError::Nothing(home.to_owned()));
     }
@@ -41,9 +63,7 @@ pub fn write_reporting(
     refuse_inside(home, file)?;
     // Keeps a daemon from starting in the middle; one that runs has the lock, and is read beside.
     let _lock = HomeLock::claim(home).ok();
-    // An account that may only read the home makes its backups without a mark.
-    let mark = HomeMark::of(home).ok();
-    let partial = PartialBackup::begin(file, mark.as_ref())?;
+    let partial = PartialBackup::begin(file, mark().as_ref())?;
     let made = pack(home, &partial, now, report)?;
     let what = || BackupError::io(format!("cannot write {}", file.display()));
     let bytes = fs::metadata(&partial.archive).map_err(what())?.len();

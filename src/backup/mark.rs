@@ -20,8 +20,18 @@ const BYTES: usize = 4;
 pub struct HomeMark(String);
 
 impl HomeMark {
+    /// Returns a mark that no home has.
+    pub(super) fn random() -> Self {
+        Self(random_hex::<BYTES>())
+    }
+
     /// Returns the mark of a home, which is made if there is none.
     pub fn of(home: &Path) -> io::Result<Self> {
+        Self::known_or(home, &Self::random())
+    }
+
+    /// Returns the mark of a home. If there is none, this one becomes it.
+    pub(super) fn known_or(home: &Path, new: &Self) -> io::Result<Self> {
         let file = home.join(FILE);
         match fs::read(&file) {
             Ok(text) => {
@@ -33,10 +43,9 @@ impl HomeMark {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
-        let mark = Self(random_hex::<BYTES>());
-        atomic_file::replace(&file, format!("{mark}\n").as_bytes(), atomic_file::PRIVATE)?;
+        atomic_file::replace(&file, format!("{new}\n").as_bytes(), atomic_file::PRIVATE)?;
         atomic_file::give_to_owner(home, &file)?;
-        Ok(mark)
+        Ok(new.clone())
     }
 
     /// Returns the mark of a home that has one.

@@ -40,8 +40,9 @@ enum Attempt {
 /// Makes backups until `stop`.
 pub async fn run(home: PathBuf, config: Config, bus: Bus, stop: CancellationToken) {
     let mut told = ReportedTroubles::default();
+    let spare = HomeMark::random();
     loop {
-        let pause = match attempt(&home, &config, Utc::now()).await {
+        let pause = match attempt(&home, &config, &spare, Utc::now()).await {
             Ok(Attempt::Later(wait)) => wait.min(LOOK_EVERY),
             Ok(Attempt::Made(made)) => {
                 tracing::info!(file = %made.file.display(), "Made a backup");
@@ -141,20 +142,37 @@ fn superfluous(
     own
 }
 
+/// Returns the mark of a home. While a full disk takes none, it is `spare`, which becomes the home's as soon as it can be
+/// written: no other home ever deletes a backup with it.
+fn mark_or_spare(home: &Path, spare: HomeMark) -> HomeMark {
+    match HomeMark::known_or(home, &spare) {
+        Ok(mark) => mark,
+        Err(error) => {
+            tracing::warn!(%error, "Cannot read or write the mark of this home's backups, use one in memory");
+            spare
+        }
+    }
+}
+
 /// Makes a backup if one is due, then deletes those that are too many. The folder may be on a slow disk of another machine.
-async fn attempt(home: &Path, config: &Config, now: DateTime<Utc>) -> Result<Attempt, BackupError> {
-    let (home, config) = (home.to_owned(), config.clone());
+async fn attempt(
+    home: &Path,
+    config: &Config,
+    spare: &HomeMark,
+    now: DateTime<Utc>,
+) -> Result<Attempt, BackupError> {
+    let (home, config, spare) = (home.to_owned(), config.clone(), spare.clone());
     let made = tokio::task::spawn_blocking(move || {
         let folder = &config.folder;
-        let unmarked = BackupError::io(format!("cannot mark the backups of {}", home.display()));
-        let mark = HomeMark::of(&home).map_err(unmarked)?;
+        let mark = mark_or_spare(&home, spare);
         let wait = until_due(newest(&backups(folder), &mark, now), config.every, now);
         if wait > Duration::ZERO {
             return Ok(Attempt::Later(wait));
         }
         fs::create_dir_all(folder)
             .map_err(BackupError::io(format!("cannot make {}", folder.display())))?;
-        let made = archive::write(&home, &folder.join(marked_file_name(now, &mark)), now)?;
+        let file = folder.join(marked_file_name(now, &mark));
+        let made = archive::write_marked(&home, &file, now, &mark)?;
         for old in superfluous(backups(folder), &mark, config.keep, now) {
             if let Err(error) = fs::remove_file(&old.path) {
                 tracing::warn!(file = %old.path.display(), %error, "Cannot delete an old backup");

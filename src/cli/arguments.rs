@@ -7,7 +7,7 @@ use clap::{Parser, Subcommand};
 use super::import::OtherBot;
 use super::init::InitOptions;
 use super::service::ServiceCommand;
-use super::{cron, explain, sessions, usage, web};
+use super::{cron, explain, sessions, update, usage, web};
 use crate::tasks::heartbeat::HeartbeatRequest;
 
 /// A small assistant that answers on your chat platforms and loses nothing.
@@ -191,11 +191,7 @@ pub(super) enum CliCommand {
         json: bool,
     },
     /// Install a newer version from the address in [update] of the config
-    Update {
-        /// Only say if there is one
-        #[arg(long)]
-        check: bool,
-    },
+    Update(update::Args),
     /// Print the completions for a shell
     Completions { shell: clap_complete::Shell },
     /// Write the man pages into a folder

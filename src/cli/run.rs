@@ -64,7 +64,12 @@ pub(super) async fn run(on: &Invocation) -> anyhow::Result<ExitCode> {
             counts_starts: true,
             config_check: Some(config_check(on)),
         };
-        let daemon = Daemon::open(plan).await?;
+        let daemon = tokio::select! {
+            biased;
+            daemon = Box::pin(Daemon::open(plan)) => daemon?,
+            // On a full disk, the start waits for space.
+            _ = signals.terminate.recv() => return Ok(ExitCode::SUCCESS),
+        };
         let agent = Arc::clone(&daemon.control_server().agent);
         next = Box::pin(run_daemon(on, daemon, text, &sender, &mut signals)).await?;
         restarts = agent.restart.as_ref().is_some_and(|restart| restart.stop.is_cancelled());

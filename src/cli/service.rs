@@ -8,12 +8,14 @@ use std::process::ExitCode;
 use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use rustix::process::geteuid;
+use serde_json::{Value, json};
 
 use super::invocation::Invocation;
-use super::print;
+use super::print::{self, ResultForm};
 use super::service_environment;
 use super::systemd::{self, Manager, UNIT};
 use crate::config::Environment;
+use crate::doctor::service::ServiceState;
 
 /// The unit of the system, as packages install it.
 pub const SYSTEM_UNIT: &str = include_str!("../../packaging/peacrab.service");
@@ -37,7 +39,13 @@ pub(super) enum ServiceCommand {
     /// Stop the service and remove the unit; the home stays
     Uninstall(ServiceScope),
     /// Show what systemd knows of the service
-    Status(ServiceScope),
+    Status {
+        #[command(flatten)]
+        whose: ServiceScope,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Show the log of the service
     Logs {
         #[command(flatten)]
@@ -106,7 +114,9 @@ pub(super) async fn handle(on: &Invocation, command: ServiceCommand) -> anyhow::
         ServiceCommand::Uninstall(whose) => {
             print::line(&uninstall(&on.environment, whose.manager()).await?);
         }
-        ServiceCommand::Status(whose) => show_status(&on.environment, whose).await?,
+        ServiceCommand::Status { whose, json } => {
+            return show_status(&on.environment, whose, ResultForm::of(json)).await;
+        }
         ServiceCommand::Logs { whose, follow, lines } => {
             let lines = format!("--lines={lines}");
             let mut arguments = vec!["--no-pager", lines.as_str()];
@@ -117,39 +127,68 @@ pub(super) async fn handle(on: &Invocation, command: ServiceCommand) -> anyhow::
     Ok(ExitCode::SUCCESS)
 }
 
-/// Shows the service of the named manager, or else of the first that knows one. An error if it does not run.
-async fn show_status(environment: &Environment, whose: ServiceScope) -> anyhow::Result<()> {
+/// Shows the service of the named manager, or else of the first that knows one. It fails if that does not run.
+async fn show_status(
+    environment: &Environment,
+    whose: ServiceScope,
+    form: ResultForm,
+) -> anyhow::Result<ExitCode> {
+    let found = find_service(environment, whose).await?;
+    let runs =
+        found.as_ref().is_some_and(|it| matches!(it.active.as_str(), "active" | "reloading"));
+    if form == ResultForm::Json {
+        print::json(&state_as_json(found.as_ref(), runs));
+        return Ok(if runs { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+    }
+    let Some(state) = found else {
+        bail!("the service is not installed; `peacrab service install` installs it");
+    };
+    let manager = if state.is_users { Manager::User } else { Manager::System };
+    let status = systemd::systemctl(manager, &["status", "--no-pager", "--lines=5", UNIT]);
+    // It fails where the service does not run, which is said below.
+    print::line(&match status.await {
+        Ok(words) => words,
+        Err(_) => format!("{UNIT}: {}, {}", state.active, state.unit_file),
+    });
+    if !runs {
+        bail!("the service does not run; `peacrab service logs` shows why");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the service of the named manager, or else of the first that knows one. None if it is not installed.
+async fn find_service(
+    environment: &Environment,
+    whose: ServiceScope,
+) -> anyhow::Result<Option<ServiceState>> {
     let mut failed = None;
     let mut is_unknown = false;
     let all = [Manager::System, Manager::User];
-    let managers = all.into_iter().filter(|it| whose.chosen().is_none_or(|chosen| chosen == *it));
-    for manager in managers {
-        let state = match systemd::state_of(manager).await {
-            Ok(Some(state)) => state,
-            Ok(None) => {
-                is_unknown = true;
-                continue;
-            }
-            Err(error) => {
-                failed = Some(systemd::explain(environment, manager, error));
-                continue;
-            }
-        };
-        let status = systemd::systemctl(manager, &["status", "--no-pager", "--lines=5", UNIT]);
-        // It fails where the service does not run, which is said below.
-        print::line(&match status.await {
-            Ok(words) => words,
-            Err(_) => format!("{UNIT}: {}, {}", state.active, state.unit_file),
-        });
-        if !matches!(state.active.as_str(), "active" | "reloading") {
-            bail!("the service does not run; `peacrab service logs` shows why");
+    for manager in all.into_iter().filter(|it| whose.chosen().is_none_or(|chosen| chosen == *it)) {
+        match systemd::state_of(manager).await {
+            Ok(Some(state)) => return Ok(Some(state)),
+            Ok(None) => is_unknown = true,
+            Err(error) => failed = Some(systemd::explain(environment, manager, error)),
         }
-        return Ok(());
     }
     match failed {
         Some(error) if !is_unknown => Err(error),
-        _ => bail!("the service is not installed; `peacrab service install` installs it"),
+        _ => Ok(None),
     }
+}
+
+fn state_as_json(state: Option<&ServiceState>, runs: bool) -> Value {
+    let Some(state) = state else { return json!({ "installed": false, "runs": false }) };
+    json!({
+        "installed": true,
+        "runs": runs,
+        "manager": if state.is_users { "user" } else { "system" },
+        "active": state.active,
+        "unit_file": state.unit_file,
+        "result": state.result,
+        "restarts": state.restarts,
+        "lingers": state.lingers,
+    })
 }
 
 /// Returns the service that suits this account and this home. The error says why there is none.
@@ -242,21 +281,35 @@ async fn uninstall(environment: &Environment, manager: Manager) -> anyhow::Resul
     if !file.exists() {
         bail!("there is no {}: nothing is installed", file.display());
     }
-    let ended = systemd::systemctl(manager, &["disable", "--now", UNIT]).await;
-    fs::remove_file(&file).with_context(|| format!("cannot remove {}", file.display()))?;
-    if let Err(error) = ended {
-        // The links by which it starts at boot, which systemd has not removed.
-        for target in ["default.target.wants", "multi-user.target.wants"] {
-            fs::remove_file(file.with_file_name(target).join(UNIT)).ok();
-        }
+    if let Err(error) = systemd::systemctl(manager, &["disable", "--now", UNIT]).await {
         let error = systemd::explain(environment, manager, error);
-        return Ok(format!(
-            "The unit is removed, but systemd could not end the service: {error:#}.\nIf it still runs, end it yourself. The \
-             home with all data is untouched."
-        ));
+        let starts = match remove_boot_links(&file) {
+            true => "It does not start at boot any more",
+            false => "It still starts at boot",
+        };
+        // With its unit it can be looked at and ended, also by this command.
+        bail!(
+            "systemd could not end the service: {error:#}.\nIt may still run, so its unit {} stays. {starts}. Once that is set \
+             right, run this command again; if nothing runs, you can delete the unit yourself. The home with all data is \
+             untouched",
+            file.display()
+        );
     }
-    systemd::systemctl(manager, &["daemon-reload"]).await?;
+    fs::remove_file(&file).with_context(|| format!("cannot remove {}", file.display()))?;
+    let reloaded = systemd::systemctl(manager, &["daemon-reload"]).await;
+    reloaded
+        .context("the service has ended and its unit is removed, but systemd still knows it")?;
     Ok("The service has ended and is removed. The home with all data is untouched.".to_owned())
+}
+
+/// Removes the links by which a unit starts at boot, where systemd has not. Returns true if none is left.
+fn remove_boot_links(unit: &Path) -> bool {
+    let targets = ["default.target.wants", "multi-user.target.wants"];
+    let links = targets.map(|target| unit.with_file_name(target).join(UNIT));
+    for link in &links {
+        fs::remove_file(link).ok();
+    }
+    links.iter().all(|link| link.symlink_metadata().is_err())
 }
 
 /// Replaces the unit at once. A unit that somebody has changed is kept beside it.

@@ -17,6 +17,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ring::signature::{ED25519, UnparsedPublicKey};
 use serde::Deserialize;
+use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tokio::process::Command;
 use tokio::time::{Instant, timeout};
@@ -64,39 +65,96 @@ struct ReleasedProgram {
     sha256: String,
 }
 
-/// Updates the program, or says what would be done.
-pub(super) async fn handle(on: &Invocation, only_check: bool) -> anyhow::Result<()> {
-    let Some(source) = on.load()?.update else {
-        print::line(NO_SOURCE);
-        return Ok(());
-    };
-    let release = fetch_release(&source).await?;
-    let present = env!("CARGO_PKG_VERSION");
-    if parse_version(&release.version)? <= parse_version(present)? {
-        print::line(&format!("Version {present} is up to date."));
-        return Ok(());
+#[derive(clap::Args)]
+pub(super) struct Args {
+    /// Only say if there is one
+    #[arg(long)]
+    check: bool,
+    /// Say it as JSON
+    #[arg(long, requires = "check")]
+    json: bool,
+}
+
+/// Installs a newer version, or says if there is one.
+pub(super) async fn handle(on: &Invocation, asked: &Args) -> anyhow::Result<()> {
+    match FoundRelease::find(on).await? {
+        found if asked.json => print::json(&found.as_json()),
+        FoundRelease::Newer(newer) if !asked.check => return install(on, newer).await,
+        found => print::line(&found.describe()),
     }
-    let machine = format!("{}-{}", std::env::consts::ARCH, std::env::consts::OS);
-    let program = release.programs.get(&machine);
-    let program = program.with_context(|| {
-        format!("version {} has no program for this machine ({machine})", release.version)
-    })?;
-    if only_check {
-        print::line(&format!("Version {} can be installed; this is {present}.", release.version));
-        return Ok(());
+    Ok(())
+}
+
+/// The version of this program.
+const PRESENT: &str = env!("CARGO_PKG_VERSION");
+
+/// The newest release, compared with this program.
+enum FoundRelease {
+    /// Nothing is configured.
+    NoSource,
+    /// It is not newer. Its version.
+    UpToDate(String),
+    Newer(NewerRelease),
+}
+
+/// A newer version, with its program for this machine.
+struct NewerRelease {
+    source: UpdateSource,
+    version: String,
+    program: ReleasedProgram,
+}
+
+impl FoundRelease {
+    async fn find(on: &Invocation) -> anyhow::Result<Self> {
+        let Some(source) = on.load()?.update else { return Ok(Self::NoSource) };
+        let Release { version, mut programs } = fetch_release(&source).await?;
+        if parse_version(&version)? <= parse_version(PRESENT)? {
+            return Ok(Self::UpToDate(version));
+        }
+        let machine = format!("{}-{}", std::env::consts::ARCH, std::env::consts::OS);
+        let program = programs.remove(&machine).with_context(|| {
+            format!("version {version} has no program for this machine ({machine})")
+        })?;
+        Ok(Self::Newer(NewerRelease { source, version, program }))
     }
+
+    fn describe(&self) -> String {
+        match self {
+            Self::NoSource => NO_SOURCE.to_owned(),
+            Self::UpToDate(_) => format!("Version {PRESENT} is up to date."),
+            Self::Newer(NewerRelease { version, .. }) => {
+                format!("Version {version} can be installed; this is {PRESENT}.")
+            }
+        }
+    }
+
+    fn as_json(&self) -> Value {
+        let newest = match self {
+            Self::NoSource => None,
+            Self::UpToDate(version) | Self::Newer(NewerRelease { version, .. }) => Some(version),
+        };
+        json!({
+            "version": PRESENT,
+            "newest": newest,
+            "can_be_installed": matches!(self, Self::Newer(_)),
+        })
+    }
+}
+
+async fn install(on: &Invocation, newer: NewerRelease) -> anyhow::Result<()> {
+    let NewerRelease { source, version, program } = newer;
     let exe = std::env::current_exe().context("cannot find this program's file")?;
-    let bytes = fetch_program(&source, program).await?;
+    let bytes = fetch_program(&source, &program).await?;
     let new = with_ending(&exe, ".new");
     let installed = async {
         write_program(&new, &bytes)?;
-        try_program(on, &new, &release.version).await
+        try_program(on, &new, &version).await
     };
     if let Err(error) = installed.await {
         fs::remove_file(&new).ok();
         return Err(error.context("nothing was changed"));
     }
-    replace(on, &exe, &new, &release.version).await
+    replace(on, &exe, &new, &version).await
 }
 
 /// Told where nothing is configured.

@@ -63,8 +63,8 @@ pub fn failure(error: &OpenError, daemon_writes: Option<bool>) -> Finding {
             "the file is empty, although this home was in use: what it contained is lost",
         )
         .advise(
-            "stop the daemon and restore the newest backup (`peacrab restore FILE --replace`), or delete the empty file \
-             to start with a new store",
+            "stop the daemon and restore the newest backup (`peacrab restore FILE --replace`), or move state.db and \
+             state.db-wal away to start with a new store",
         ),
         OpenError::InUse { holder, .. } if daemon_writes == Some(true) => Finding::warning(
             CHECK,
@@ -90,6 +90,7 @@ pub fn failure(error: &OpenError, daemon_writes: Option<bool>) -> Finding {
         | OpenError::Older { .. }
         | OpenError::NotMigrated { .. }
         | OpenError::Full { .. }
+        | OpenError::LogAlone { .. }
         | OpenError::Copy { .. } => Finding::wrong(CHECK, error.to_string()),
     }
 }

@@ -2,10 +2,11 @@
 
 use std::fmt::{Display, Write as _};
 
+use super::call_files::shown_files;
 use super::visible::{visible, visible_diff};
 use super::{NO_NAME, as_is, counted, fenced, shown_name};
 use crate::short_text::{clean_name, shortened};
-use crate::types::call_files::SentFile;
+use crate::types::call_files::CallFiles;
 
 // What stands on the buttons.
 pub const ONCE: &str = "Once";
@@ -66,8 +67,8 @@ pub struct ApprovalPrompt {
     pub arguments: String,
     /// The difference that it makes to a file, which is shown in the place of the arguments.
     pub change: Option<String>,
-    /// The files that it sends, as they are now.
-    pub files: Vec<SentFile>,
+    /// The files that it sends, or the paths that its command sees, as they are now.
+    pub files: Option<CallFiles>,
     /// It was allowed before, but that does not cover its files as they are now.
     pub is_asked_again: bool,
     /// Why it must be, as the rest of a sentence.
@@ -104,7 +105,8 @@ impl ApprovalPrompt {
     /// The call with its files, as it stands in a question.
     fn shown(&self) -> String {
         let again = if self.is_asked_again { ASKED_AGAIN } else { "" };
-        let files = sent_files(&self.files).map(|files| format!("\n{}", as_is(files)));
+        let files = self.files.as_ref().and_then(shown_files);
+        let files = files.map(|files| format!("\n{}", as_is(files)));
         format!("{again}{}{}", self.shown_call(), files.unwrap_or_default())
     }
 
@@ -127,13 +129,6 @@ impl ApprovalPrompt {
         let is_long = whole.chars().count() > self.chars_max;
         is_long.then(|| (format!("call-{}.txt", self.id), whole))
     }
-}
-
-/// Lists the files that a call sends, with their sizes. None if it sends none.
-pub fn sent_files(files: &[SentFile]) -> Option<String> {
-    let listed = files.iter().map(|file| format!("{} ({} bytes)", visible(&file.path), file.size));
-    let listed: Vec<_> = listed.collect();
-    (!listed.is_empty()).then(|| format!("Files, exactly as they are now: {}", listed.join(", ")))
 }
 
 /// Stands before a call that is asked about again. A version that asked before may not have stored its files.
@@ -230,8 +225,8 @@ pub struct CallNotMade<'a> {
     pub arguments: &'a str,
     /// The difference that it would make to a file, which is shown in the place of the arguments.
     pub change: Option<&'a str>,
-    /// The files that it would send.
-    pub files: &'a [SentFile],
+    /// The files that it would send, or the paths that its command would see.
+    pub files: Option<&'a CallFiles>,
 }
 
 /// Reports the calls that a task did not make because nobody could be asked; and, if they are too long for a message, all
@@ -251,7 +246,7 @@ pub fn calls_not_made(task: Option<&str>, calls: &[CallNotMade<'_>]) -> (String,
         let name = if calls.len() > 1 { format!("{}:\n", as_is(tool)) } else { String::new() };
         let _ = writeln!(shown, "{name}{}{more}", fenced(language, &part));
         let _ = writeln!(whole, "{tool}\n{all}\n");
-        if let Some(files) = sent_files(files) {
+        if let Some(files) = files.and_then(shown_files) {
             let _ = writeln!(shown, "{}", as_is(&files));
             let _ = writeln!(whole, "{files}\n");
         }

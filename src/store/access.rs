@@ -1,5 +1,5 @@
-//! The reasons why this account cannot open the files of a store, each with the command that sets it right; the process
-//! that has them locked; and a store that has lost its content. Looks only.
+//! The reasons why this account cannot open the files of a store, each with the command that sets it right, and the process
+//! that has them locked. Looks only.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -11,9 +11,6 @@ use rustix::process::geteuid;
 
 use super::{OpenError, StoreError};
 use crate::process::account_name;
-
-/// Names in a home that exist since its first start. The database is complete before they are made.
-const LEFT_BY_FIRST_START: [&str; 2] = ["ballast", "undo"];
 
 /// The name within the home of the file that the daemon locks.
 pub(super) const LOCK: &str = "lock";
@@ -35,17 +32,6 @@ impl OpenError {
                 }
             }
         }
-    }
-}
-
-/// Returns an error if the database of a home that was in use is an empty file. SQLite would begin a new one in it, and
-/// delete its log.
-pub(super) fn refuse_emptied(path: &Path) -> Result<(), OpenError> {
-    let is_empty = fs::metadata(path).is_ok_and(|file| file.len() == 0);
-    let was_used = |home: &Path| LEFT_BY_FIRST_START.iter().any(|name| home.join(name).exists());
-    match is_empty && path.parent().is_some_and(was_used) {
-        true => Err(OpenError::Emptied { path: path.to_owned() }),
-        false => Ok(()),
     }
 }
 

@@ -80,10 +80,17 @@ pub enum OpenError {
     #[error("cannot open {}: {cause}. Restore it from a backup, or move it away to start with a new one", path.display())]
     Damaged { path: PathBuf, cause: StoreError },
     #[error(
-        "{} is empty, although this home was in use: what it contained is lost. Restore the newest backup (`peacrab restore FILE --replace`), or delete the empty file to start with a new store",
+        "{} is empty, although this home was in use: what it contained is lost. Restore the newest backup (`peacrab restore FILE --replace`), or move state.db and state.db-wal away to start with a new store",
         path.display()
     )]
     Emptied { path: PathBuf },
+    /// The database is gone.
+    #[error(
+        "{} is not there, but its log is ({}-wal), with the last changes: bring the file back, or move the log away to start with a new store",
+        path.display(),
+        path.display()
+    )]
+    LogAlone { path: PathBuf },
     #[error("cannot open {}: {holder} has it locked. Close that program, and try again", path.display())]
     InUse { path: PathBuf, holder: String },
     #[error("cannot open {}: {why}", path.display())]

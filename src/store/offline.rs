@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags};
 
-use super::access::refuse_emptied;
+use super::emptied::{has_log, refuse_emptied};
 use super::{FILE, OpenError, StoreError, schema};
 
 /// A daemon's commit holds the database for less.
@@ -15,9 +15,10 @@ const BUSY_TIME_MAX: Duration = Duration::from_secs(5);
 /// Maximum wait until a copy begins, while other programs have the database locked.
 const COPY_WAIT_MAX: Duration = Duration::from_secs(60);
 
-/// Returns true if there is a store in a home, or if this account cannot know.
+/// Returns true if there is a store in a home, or only its log, or if this account cannot know.
 pub fn has_store(home: &Path) -> bool {
-    !matches!(home.join(FILE).try_exists(), Ok(false))
+    let path = home.join(FILE);
+    !matches!(path.try_exists(), Ok(false)) || has_log(&path)
 }
 
 /// Returns a function that makes the error of a failure of the database at this path.

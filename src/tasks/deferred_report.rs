@@ -12,7 +12,6 @@ use crate::conversation::deferred::{
     UnreportedCalls,
 };
 use crate::replies::{self, CallNotMade};
-use crate::types::call_files::CallFiles;
 use crate::types::commands::CommandId;
 use crate::types::message::{
     Address, AllowedPressers, Attachment, Body, Choice, Content, MediaKind, Question,
@@ -122,7 +121,7 @@ fn shown_calls(untold: &[UnreportedCall]) -> Vec<CallNotMade<'_>> {
             _ => None,
         };
         let ApprovedCall { tool, arguments, files } = &call.approved;
-        let files = files.as_ref().map(CallFiles::sent).unwrap_or_default();
+        let files = files.as_ref();
         calls.push(CallNotMade { tool, arguments, change, files });
     }
     calls

@@ -8,7 +8,7 @@ use super::{
     short_schema, without_nulls,
 };
 use crate::provider::ToolSchema;
-use crate::types::call_files::SentFile;
+use crate::types::call_files::CallFiles;
 use crate::types::message::Address;
 
 /// A tool with its type erased.
@@ -28,13 +28,14 @@ pub trait AnyTool: Send + Sync + 'static {
         CallTerms::of(self.terms().kind.reach())
     }
 
-    /// Returns the files that a call with these arguments would send, as they are now. Does not send them.
-    async fn files_to_send_json(
+    /// Returns the files that a call with these arguments would send, or the paths that its command would see, as they
+    /// are now. Sends and runs nothing.
+    async fn call_files_json(
         &self,
         _arguments: &str,
         _cx: &ToolContext,
-    ) -> Result<Vec<SentFile>, ToolError> {
-        Ok(Vec::new())
+    ) -> Result<Option<CallFiles>, ToolError> {
+        Ok(None)
     }
 
     async fn call_json(&self, arguments: &str, cx: &ToolContext) -> Result<ToolOutput, ToolError>;
@@ -83,13 +84,13 @@ impl<T: Tool> AnyTool for T {
         }
     }
 
-    async fn files_to_send_json(
+    async fn call_files_json(
         &self,
         arguments: &str,
         cx: &ToolContext,
-    ) -> Result<Vec<SentFile>, ToolError> {
+    ) -> Result<Option<CallFiles>, ToolError> {
         let args = parse::<T>(arguments).map_err(ToolError::TellModel)?;
-        self.files_to_send(args, cx).await
+        self.call_files(args, cx).await
     }
 
     async fn call_json(&self, arguments: &str, cx: &ToolContext) -> Result<ToolOutput, ToolError> {

@@ -5,6 +5,7 @@ use async_trait::async_trait;
 use super::{AnyTool, CallPlace, CallTerms, ToolContext, ToolError, ToolOutput, ToolTerms};
 use crate::people::Role;
 use crate::provider::ToolSchema;
+use crate::types::call_files::CallFiles;
 use crate::types::message::Address;
 
 /// A tool for people with at least this role, whatever its own terms.
@@ -26,6 +27,14 @@ impl<T: AnyTool> AnyTool for ForRole<T> {
 
     fn call_terms(&self, arguments: &str, here: &Address) -> CallTerms {
         self.1.call_terms(arguments, here)
+    }
+
+    async fn call_files_json(
+        &self,
+        arguments: &str,
+        cx: &ToolContext,
+    ) -> Result<Option<CallFiles>, ToolError> {
+        self.1.call_files_json(arguments, cx).await
     }
 
     async fn call_json(&self, arguments: &str, cx: &ToolContext) -> Result<ToolOutput, ToolError> {

@@ -13,7 +13,7 @@ use super::{
 use crate::channels::chunking::kind_of;
 use crate::people::Role;
 use crate::trust::acts::CrossChatMessage;
-use crate::types::call_files::SentFile;
+use crate::types::call_files::{CallFiles, SentFile};
 use crate::types::message::{
     Address, AllowedPressers, Attachment, Body, ChatKind, Choice, Content, Question,
 };
@@ -86,14 +86,15 @@ impl Tool for SendMessage {
         Ok(())
     }
 
-    async fn files_to_send(
+    async fn call_files(
         &self,
         args: Args,
         cx: &ToolContext,
-    ) -> Result<Vec<SentFile>, ToolError> {
+    ) -> Result<Option<CallFiles>, ToolError> {
         let reader = cx.reader();
         let read = move |workspace: &Workspace| sent_files(workspace, &args.files, &reader);
-        cx.workspace.run_blocking(read).await
+        let sent = cx.workspace.run_blocking(read).await?;
+        Ok((!sent.is_empty()).then_some(CallFiles::Sends(sent)))
     }
 
     async fn call(&self, args: Args, cx: &ToolContext) -> Result<ToolOutput, ToolError> {

@@ -27,6 +27,7 @@ use crate::replies;
 use crate::sandbox::{self, CommandEnding, Protections, Sandbox, SandboxState};
 use crate::tasks::schedule::Commands;
 use crate::trust::acts::CommandAccess;
+use crate::types::call_files::CallFiles;
 use crate::types::message::{Address, ChatKind};
 use crate::workspace::FileScope;
 use crate::workspace::file_reads::FileReads;
@@ -169,6 +170,14 @@ impl Tool for Exec {
         more_paths::check_named(&visible, &args.paths)?;
         more_paths::check_cwd(&visible, &shell.config.trusted, &args.cwd)?;
         places::check(args, shell.files_sandboxed, place)
+    }
+
+    async fn call_files(
+        &self,
+        args: ExecArgs,
+        cx: &ToolContext,
+    ) -> Result<Option<CallFiles>, ToolError> {
+        places::seen_paths(cx, &args).await
     }
 
     async fn call(&self, args: ExecArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {

@@ -49,8 +49,7 @@ pub(crate) fn end(store: &Connection, origin: &Origin, end: &TaskEnd<'_>) -> rus
 
 /// Ends a task whose turn was cut off too often, or cannot be read.
 pub(crate) fn give_up(store: &Connection, turn: TurnId, task: &Origin) -> rusqlite::Result<()> {
-    // Nobody knows here if it is quiet. The heartbeat looks soon.
-    let holds = task.task().is_some_and(|task| task.kind == TaskKind::Heartbeat);
+    let holds = holds_reports(task);
     let refused = refused::take_report(store, turn, holds)?;
     transcript::end_turn(store, turn, TurnOutcome::Failed)?;
     journal::settle_turn(store, turn, InboundOutcome::Refused)?;
@@ -63,7 +62,14 @@ pub(crate) fn give_up(store: &Connection, turn: TurnId, task: &Origin) -> rusqli
 /// Ends a task that failed before it had a turn.
 pub(crate) fn fail(store: &Connection, task: &Origin) -> rusqlite::Result<()> {
     let message = task.task().map(|task| behaviour_of(task.kind).failed_text());
-    end(store, task, &TaskEnd::by_program(TaskOutcome::Failed, None, message))
+    let ours = TaskEnd::by_program(TaskOutcome::Failed, None, message);
+    end(store, task, &TaskEnd { is_quiet: holds_reports(task), ..ours })
+}
+
+/// Returns true if the reports of a task that the program ends are held: nobody knows here if it is quiet. The caller wakes
+/// the heartbeat, which sends them unless it is.
+fn holds_reports(task: &Origin) -> bool {
+    task.task().is_some_and(|task| task.kind == TaskKind::Heartbeat)
 }
 
 /// Ends tasks silently: their turns, and their rows that have not begun.

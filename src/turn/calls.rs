@@ -2,13 +2,12 @@
 
 mod attempts;
 mod fate;
+mod reports;
 
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
-use crate::memory;
-use crate::replies;
 use crate::services::Services;
 use crate::tasks::schedule::JobOperation;
 use crate::tools::{
@@ -20,17 +19,19 @@ use crate::turn::commits::{self, CallEnd, CallStart};
 use crate::turn::detour;
 use crate::turn::error::TurnError;
 use crate::turn::job_commands::refused_commands;
+use crate::turn::proposed::KnownResult;
 use crate::turn::services::TurnServices;
 use crate::turn::{prompt, proposed, suspension};
-use crate::types::commands::CommandId;
-use crate::types::message::{AllowedPressers, Body, Choice, Question};
 use crate::types::session::{Call, CallOutcome, Intent, TurnId};
 use crate::types::source::Source;
 use crate::types::untrusted;
-use crate::workspace::{FileChange, FileError, Hash, READ_BYTES_MAX, Workspace, WorkspacePath};
+use crate::workspace::{FileChange, FileError, Workspace, WorkspacePath};
 
 use attempts::call_tool;
 pub(crate) use fate::{CallFate, find_fate};
+use reports::{
+    instruction_changes, interrupted_changes, report_instruction_change, show_own_words,
+};
 
 /// Maximum number of tries of a call whose file others change at the same time: more than approved calls run at once.
 const TRIES_MAX: usize = 8;
@@ -67,6 +68,25 @@ pub(crate) async fn refuse_and_defer(
 ) -> Result<CallResult, TurnError> {
     let end_of_call = CallEnd::of(call, Utc::now(), CallOutcome::Failed(reason));
     end(services, turn, CallEnd { effects: vec![deferral], ..end_of_call }).await
+}
+
+/// Settles a call whose result is known before it begins: it does nothing.
+pub(crate) async fn settle_known(
+    turns: &TurnServices,
+    turn: TurnId,
+    call: &Call,
+    cx: &ToolContext,
+    known: KnownResult,
+) -> Result<CallResult, TurnError> {
+    let began = Utc::now();
+    let end_of_call = match known {
+        KnownResult::Nothing(text, sources) => {
+            let outcome = CallOutcome::Done(marked(text, &sources, cx).await?);
+            CallEnd { sources, ..CallEnd::of(call, began, outcome) }
+        }
+        KnownResult::Failed(error) => failure(call, began, error)?,
+    };
+    end(&turns.services, turn, end_of_call).await
 }
 
 /// Runs a planned call, or finds out the outcome of one that a crash interrupted. The outcome is
@@ -136,17 +156,24 @@ async fn try_call(
 ) -> Result<TriedCall, TurnError> {
     let CallContext { turn, call, .. } = *calling;
     let (terms, began) = (tool.terms(), Utc::now());
-    let called = match terms.kind {
-        ToolKind::Acts { .. } => act(turns, calling, cx, tool, terms).await?,
-        ToolKind::Reads | ToolKind::Writes | ToolKind::Queues => {
-            call_tool(tool, terms, call, cx).await
-        }
+    let acts = matches!(terms.kind, ToolKind::Acts { .. });
+    let approval = calling.approval.as_ref();
+    let refuse_changed =
+        || refuse(&turns.services, turn, call, prompt::CHANGED_SINCE_APPROVAL.to_owned());
+    // Once it has acted, it is too late.
+    if let Some(approval) = approval.filter(|_| acts)
+        && !proposed::covers_paths(approval, tool, call, cx).await
+    {
+        return refuse_changed().await.map(TriedCall::Ended);
+    }
+    let called = match acts {
+        true => act(turns, calling, cx, tool, terms).await?,
+        false => call_tool(tool, terms, call, cx).await,
     };
-    if let (Ok(output), Some(approval)) = (&called, &calling.approval)
+    if let (Ok(output), Some(approval)) = (&called, approval.filter(|_| !acts))
         && !proposed::covers(approval, proposed::files_of(turns, output).await.as_ref())
     {
-        let reason = prompt::CHANGED_SINCE_APPROVAL.to_owned();
-        return refuse(&turns.services, turn, call, reason).await.map(TriedCall::Ended);
+        return refuse_changed().await.map(TriedCall::Ended);
     }
     if let Ok(ToolOutput::Change(change)) = &called {
         let reach = tool.call_terms(&call.arguments, &cx.address).reach.within(cx.chat_kind);
@@ -303,60 +330,6 @@ async fn make_change(
     let end_of_call = CallEnd { effects, ..CallEnd::of(call, began, CallOutcome::Done(for_model)) };
     let ran = end(&turns.services, turn, end_of_call).await?;
     Ok(TriedCall::Ended(CallResult { changed: Some(path), ..ran }))
-}
-
-/// Returns the changed lines of an instruction file, with the path under which the bot uses it. None for other files.
-fn instruction_changes(
-    workspace: &Workspace,
-    change: &FileChange,
-) -> Option<(WorkspacePath, String)> {
-    let instruction = workspace.find_instruction_path(&change.path)?;
-    let before = workspace.open_without_links(&change.path);
-    let before = before.and_then(|file| file.read_up_to(READ_BYTES_MAX)).unwrap_or_default();
-    let after = String::from_utf8_lossy(&change.contents);
-    Some((instruction, memory::changes(&String::from_utf8_lossy(&before), &after)?))
-}
-
-/// Returns the same for a change that was made before a crash.
-async fn interrupted_changes(
-    turns: &TurnServices,
-    intent: &Intent,
-) -> Option<(WorkspacePath, String)> {
-    let Intent::File { path, before, .. } = intent else { return None };
-    let path = path.parse::<WorkspacePath>().ok()?;
-    let (images, before) = (turns.actions.images.clone(), before.clone());
-    let lines = move |workspace: &Workspace| {
-        let instruction = workspace.find_instruction_path(&path)?;
-        let before = before.and_then(|hash| images.get(&Hash::parse(&hash)?)).unwrap_or_default();
-        let after = workspace.open_without_links(&path);
-        let after = after.and_then(|file| file.read_up_to(READ_BYTES_MAX)).unwrap_or_default();
-        let lines =
-            memory::changes(&String::from_utf8_lossy(&before), &String::from_utf8_lossy(&after))?;
-        Some((instruction, lines))
-    };
-    turns.services.workspace.run_blocking(lines).await
-}
-
-/// Reports a changed instruction to the owner, because unseen changes of instructions would control the bot. Only the
-/// owner can request them, in private, so the message goes to the chat of the call.
-fn report_instruction_change(
-    calling: &CallContext<'_>,
-    path: &WorkspacePath,
-    lines: &str,
-) -> Effect {
-    let report = replies::instructions_changed(path, lines, calling.call.id);
-    Effect::Say { to: calling.at.clone(), body: Body::Text(report) }
-}
-
-/// Shows a person that their own words were kept without approval, with a button to undo it.
-fn show_own_words(calling: &CallContext<'_>, path: &str) -> Option<Effect> {
-    let text = calling.own_words.as_ref()?;
-    let id = calling.call.id;
-    let undo = Choice { label: replies::UNDO_IT.to_owned(), says: CommandId::Undo.line(id) };
-    let who = AllowedPressers::Only(calling.person.id.clone());
-    let text = replies::own_words_saved(path, text, id);
-    let question = Question::new(text, vec![undo], who);
-    Some(Effect::Say { to: calling.at.clone(), body: Body::Choice(question) })
 }
 
 /// Applies a change of a file. The error explains to the model why nothing was changed.

@@ -1,15 +1,19 @@
-//! The files of a call as people who are asked about it are shown them: the complete change of a file, or the files that
-//! are sent. An approval covers only these, so they are determined again before the call is made.
+//! The files of a call as people who are asked about it are shown them: the complete change of a file, the files that are
+//! sent, or the paths that a command sees. An approval covers only these, so they are determined again before the call is
+//! made.
 
 use similar::TextDiff;
 
 use crate::conversation::asks::CallApproval;
 use crate::memory;
-use crate::tools::{Effect, ToolChange, ToolContext, ToolKind, ToolOutput, message};
+use crate::tools::{
+    AnyTool, Effect, ToolChange, ToolContext, ToolError, ToolKind, ToolOutput, message,
+};
 use crate::turn::services::TurnServices;
 use crate::types::call_files::{CallFiles, ChangedFile, SentFile};
 use crate::types::message::{Attachment, Body, Content};
 use crate::types::session::Call;
+use crate::types::source::Source;
 use crate::workspace::{FileChange, Hash, READ_BYTES_MAX, Workspace, WorkspacePath};
 
 /// Unchanged lines that are shown before and after each changed part.
@@ -22,16 +26,42 @@ pub(crate) struct ProposedFiles {
     pub(crate) files: Option<CallFiles>,
     /// A unified diff, if it changes a text.
     pub(crate) diff: Option<String>,
+    /// The change that it would make.
+    pub(crate) change: Option<FileChange>,
+    /// The result of a call that would do nothing.
+    pub(crate) known: Option<KnownResult>,
 }
 
-impl ProposedFiles {
-    /// Returns the path of the file that the call would change.
-    pub(crate) fn changed_path(&self) -> Option<&str> {
-        self.files.as_ref().and_then(CallFiles::changed_path)
+/// The result of a call that would change, send and run nothing, so that it is known before anybody is asked. It may tell
+/// what a file contains.
+pub(crate) enum KnownResult {
+    /// Nothing has to be changed. A text with its sources.
+    Nothing(String, Vec<Source>),
+    /// The call cannot be made.
+    Failed(ToolError),
+}
+
+impl KnownResult {
+    fn of(called: Result<ToolOutput, ToolError>) -> Option<Self> {
+        match called {
+            Ok(ToolOutput::Text { for_model, sources }) => Some(Self::Nothing(for_model, sources)),
+            Err(error @ (ToolError::TellModel(_) | ToolError::TellUntrusted(..))) => {
+                Some(Self::Failed(error))
+            }
+            Ok(
+                ToolOutput::Change(_)
+                | ToolOutput::Effects { .. }
+                | ToolOutput::Asks(_)
+                | ToolOutput::Awaits(_),
+            )
+            // It may succeed later.
+            | Err(ToolError::Transient(_) | ToolError::Abort(_)) => None,
+        }
     }
 }
 
-/// Returns the files that a call would change or send, as they are now. Changes and sends nothing.
+/// Returns the files that a call would change or send, or the paths that its command would see, as they are now. Changes,
+/// sends and runs nothing.
 pub(crate) async fn find_files(
     turns: &TurnServices,
     call: &Call,
@@ -41,22 +71,43 @@ pub(crate) async fn find_files(
         return ProposedFiles::default();
     };
     match terms.kind {
-        ToolKind::Reads | ToolKind::Acts { .. } => ProposedFiles::default(),
-        ToolKind::Queues => {
-            let sent = tool.files_to_send_json(&call.arguments, cx).await.unwrap_or_default();
-            let files = (!sent.is_empty()).then_some(CallFiles::Sends(sent));
-            ProposedFiles { files, diff: None }
+        ToolKind::Reads => ProposedFiles::default(),
+        ToolKind::Queues | ToolKind::Acts { .. } => {
+            match tool.call_files_json(&call.arguments, cx).await {
+                Ok(files) => ProposedFiles { files, ..ProposedFiles::default() },
+                Err(error) => {
+                    ProposedFiles { known: KnownResult::of(Err(error)), ..ProposedFiles::default() }
+                }
+            }
         }
         ToolKind::Writes => {
-            let Ok(ToolOutput::Change(change)) = tool.call_json(&call.arguments, cx).await else {
-                return ProposedFiles::default();
+            let change = match tool.call_json(&call.arguments, cx).await {
+                Ok(ToolOutput::Change(change)) => change,
+                called => {
+                    return ProposedFiles {
+                        known: KnownResult::of(called),
+                        ..ProposedFiles::default()
+                    };
+                }
             };
-            let files = Some(changed_file(&change));
-            let compare = move |workspace: &Workspace| compare(workspace, &change.file);
-            let diff = turns.services.workspace.run_blocking(compare).await;
-            ProposedFiles { files, diff }
+            let (files, change) = (Some(changed_file(&change)), change.file);
+            let compared = change.clone();
+            let compare = move |workspace: &Workspace| compare(workspace, &compared);
+            let diff = cx.workspace.run_blocking(compare).await;
+            ProposedFiles { files, diff, change: Some(change), known: None }
         }
     }
+}
+
+/// Returns true if an approval covers the paths that the command of a call would see now.
+pub(crate) async fn covers_paths(
+    approval: &CallApproval,
+    tool: &dyn AnyTool,
+    call: &Call,
+    cx: &ToolContext,
+) -> bool {
+    let files = tool.call_files_json(&call.arguments, cx).await.unwrap_or_default();
+    covers(approval, files.as_ref())
 }
 
 /// Returns the files of a call that has been carried out as far as its output: those that are changed or sent next.

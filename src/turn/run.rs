@@ -10,6 +10,7 @@ mod first_step;
 mod bounds;
 mod short_prompt;
 mod charging;
+mod comparing;
 mod ending;
 mod fetching;
 pub mod declined;

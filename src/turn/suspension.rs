@@ -18,7 +18,6 @@ use crate::turn::error::TurnError;
 use crate::turn::proposed::ProposedFiles;
 use crate::turn::services::TurnServices;
 use crate::turn::{commits, progress};
-use crate::types::call_files::CallFiles;
 use crate::types::commands::CommandId;
 use crate::types::message::{
     Address, AllowedPressers, Attachment, Body, ChatKind, Choice, Content, MediaKind, Question,
@@ -145,7 +144,7 @@ fn prompt_of(asked: &CallToAllow<'_>, person: Option<&str>) -> ApprovalPrompt {
         tool: tool.clone(),
         arguments: arguments.clone(),
         change: asked.proposed.diff.clone(),
-        files: asked.proposed.files.iter().flat_map(CallFiles::sent).cloned().collect(),
+        files: asked.proposed.files.clone(),
         is_asked_again: asked.is_asked_again,
         why: asked.why.to_string(),
         tells: None,

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The files that a call would change or send.
+/// The files that a call would change or send, or the paths that its command would see.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallFiles {
@@ -13,6 +13,8 @@ pub enum CallFiles {
         path: String,
     },
     Sends(Vec<SentFile>),
+    /// A command with these paths, each of which the call names.
+    Sees(Vec<SeenPath>),
 }
 
 /// A file that a call would change.
@@ -34,11 +36,29 @@ pub struct SentFile {
     pub hash: String,
 }
 
+/// A path that a command would see.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SeenPath {
+    /// The path in the tree as the call names it, or an absolute one of the config.
+    pub path: String,
+    /// The same without links. Equal to `path` if no link is on its way.
+    pub leads_to: String,
+}
+
 impl CallFiles {
+    /// Returns the paths that a command would see by way of links.
+    pub fn links(&self) -> impl Iterator<Item = &SeenPath> {
+        let seen: &[SeenPath] = match self {
+            Self::Sees(paths) => paths,
+            Self::Changes(_) | Self::Adds { .. } | Self::Sends(_) => &[],
+        };
+        seen.iter().filter(|seen| seen.path != seen.leads_to)
+    }
+
     /// Returns the files that would be sent.
     pub fn sent(&self) -> &[SentFile] {
         match self {
-            Self::Changes(_) | Self::Adds { .. } => &[],
+            Self::Changes(_) | Self::Adds { .. } | Self::Sees(_) => &[],
             Self::Sends(files) => files,
         }
     }
@@ -47,7 +67,7 @@ impl CallFiles {
     pub fn changed_path(&self) -> Option<&str> {
         match self {
             Self::Changes(ChangedFile { path, .. }) | Self::Adds { path } => Some(path),
-            Self::Sends(_) => None,
+            Self::Sends(_) | Self::Sees(_) => None,
         }
     }
 }

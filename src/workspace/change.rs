@@ -3,12 +3,13 @@
 
 use std::fmt;
 use std::io;
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 
 use cap_std::fs::Dir;
 use rustix::fs::fstatvfs;
 
 use super::opened::open_in;
+use super::pending::PendingFiles;
 use super::writes::{open_own, replace, sync};
 use super::{FileError, Hash, OpenedFile, Workspace, WorkspacePath};
 use crate::types::session::{CallId, FileUndo, Intent};
@@ -65,6 +66,15 @@ impl fmt::Debug for FileChange {
 const LEFT_BYTES: u64 = 256 * 1024 * 1024;
 
 impl Workspace {
+    /// Returns the workspace as it would be after a change, so that the next change can be worked out. What opens a file by
+    /// a path without links sees it so, and nothing else does. Nothing is written.
+    pub fn with_change(&self, change: &FileChange) -> Self {
+        let contents = change.after.is_some().then(|| change.contents.as_slice().into());
+        let mut pending = PendingFiles::clone(&self.1);
+        pending.put(change.path.clone(), contents);
+        Self(Arc::clone(&self.0), Arc::new(pending))
+    }
+
     /// Returns true if the disk has room for a new file of this size, in bytes.
     pub fn has_room_for(&self, size: u64) -> bool {
         // A disk that cannot be asked refuses the write itself.

@@ -96,6 +96,11 @@ impl Workspace {
     /// # Errors
     /// [`FileError::Changed`] if a name of the path is a link.
     pub fn open_without_links(&self, path: &WorkspacePath) -> Result<OpenedFile, FileError> {
+        if let Some(pending) = self.1.open(path) {
+            let (file, size) = pending.map_err(|error| FileError::new(path, error))?;
+            let (path, is_marked) = (path.clone(), self.is_marked(path));
+            return Ok(OpenedFile { file, path, size, names: 1, is_marked, is_former: false });
+        }
         match self.open_below(self.base(path), path) {
             Err(FileError::Missing(_)) if path.is_beside_workspace() => {
                 let former = self.open_below(&self.0.dir, path)?;

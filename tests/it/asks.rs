@@ -2,6 +2,7 @@
 
 mod changed;
 mod ended;
+mod known;
 mod steps;
 
 use std::fs;
@@ -24,7 +25,11 @@ fn asks() -> Reply {
 }
 
 fn writes() -> Reply {
-    calls(&[("write_file", json!({"path": "note.md", "content": "hello"}))])
+    writes_text("hello")
+}
+
+fn writes_text(content: &str) -> Reply {
+    calls(&[("write_file", json!({"path": "note.md", "content": content}))])
 }
 
 fn approving(change: impl FnOnce(&mut ApprovalSettings)) -> RigOptions {
@@ -182,7 +187,7 @@ async fn a_call_is_made_once_it_is_allowed_and_not_before() {
         assert_eq!(rig.ask("1", never_asked).await, replies::no_such_request(99));
     }
     // Single use.
-    rig.model.on("again", [writes(), says("Again.")]);
+    rig.model.on("again", [writes_text("hello again"), says("Again.")]);
     assert!(rig.ask("1", "again").await.contains("Approve?"));
     press(&rig, OWNER, "1", 1);
     let heard = rig.next_messages("1", 3).await;
@@ -201,13 +206,13 @@ async fn always_holds_for_one_person_and_tool_until_it_is_taken_back() {
     press(&rig, OWNER, "1", 1);
     rig.next_messages("1", 2).await;
     assert_eq!(rig.next_messages("u", 2).await.pop().unwrap(), "Written.");
-    rig.model.on("again", [writes(), says("Again.")]);
+    rig.model.on("again", [writes_text("hello again"), says("Again.")]);
     rig.say_as(USER, "u", "again");
     assert_eq!(rig.next_message("u").await, "Again.");
     let listed = rig.ask("1", "/approve").await;
     assert!(listed.contains("write_file for 8"), "{listed}");
     assert_eq!(rig.ask("1", "/deny write_file").await, replies::revoked_grants("write_file", 1));
-    rig.model.on("third", [writes()]);
+    rig.model.on("third", [writes_text("once more")]);
     rig.say_as(USER, "u", "third");
     assert!(rig.next_message("1").await.contains("Approve?"));
     rig.say_as(USER, "u", "/stop");
@@ -220,7 +225,7 @@ async fn always_holds_for_one_person_and_tool_until_it_is_taken_back() {
 async fn always_is_no_answer_where_it_is_not_offered() {
     let mut rig = Rig::of(approving(|_| {})).await;
     for n in [1, 2] {
-        rig.model.on("write", [writes(), says("Written.")]);
+        rig.model.on("write", [writes_text(&format!("hello {n}")), says("Written.")]);
         let question = rig.ask("1", "write it").await;
         assert!(!question.contains("always"), "{question}");
         // The config names the tool, so each of its calls is asked about.

@@ -4,6 +4,7 @@
 mod attacks;
 mod clean;
 mod commands;
+mod links;
 mod table;
 mod trusting;
 

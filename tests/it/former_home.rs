@@ -102,7 +102,9 @@ pub(crate) async fn start(rig: &mut Rig) -> Vec<String> {
 /// Returns true if a file counts as untrusted in a new conversation.
 async fn is_untrusted(rig: &mut Rig, path: &str) -> bool {
     rig.ask("1", "/new").await;
-    let keeps = call("remember", json!({"text": "doubloons"}));
+    // Another fact each time: nobody is asked about one that is known.
+    let number = rig.model.asked().len();
+    let keeps = call("remember", json!({"text": format!("doubloons {number}")}));
     let reads = call("read_file", json!({"path": path}));
     rig.model.on("look there", [reads, keeps, says("Done.")]);
     let answer = rig.ask("1", "look there").await;

@@ -199,6 +199,71 @@ async fn what_waits_of_somebody_without_access_reaches_no_model() {
 }
 
 #[tokio::test]
+async fn a_question_ends_with_the_access_of_its_person() {
+    for verb in ["block", "remove"] {
+        let mut rig = Rig::of(open_to_all()).await;
+        rig.ask("1", "hello").await;
+        let asks = calls(&[("ask_question", json!({"question": "Which?"}))]);
+        rig.model.on("paint", [asks]);
+        rig.say_as(STRANGER, "66", "paint it");
+        assert_eq!(rig.next_message("66").await, "Which?");
+        let them = number(&rig, STRANGER);
+        rig.ask("1", &format!("/people {verb} {them}")).await;
+        let withdrawn = replies::closed("Which?", replies::NO_LONGER_NEEDED);
+        assert_eq!(rig.next_message("66").await, withdrawn, "{verb}");
+        assert_eq!(rig.query("SELECT state FROM asks"), ["cancelled"], "{verb}");
+        assert_eq!(rig.query("SELECT state FROM calls"), ["skipped"], "{verb}");
+        rig.stop_and_start_again().await;
+        if verb == "block" {
+            rig.ask("1", &format!("/people unblock {them}")).await;
+        }
+        // It is no answer any more.
+        rig.say_as(STRANGER, "66", "red");
+        assert_eq!(rig.next_message("66").await, "re: red", "{verb}");
+        rig.finish().await;
+    }
+}
+
+/// A turn that was to go on with a call that the owner has allowed, after this change; gives what its person hears.
+async fn approved_after(change: &str) -> Vec<String> {
+    let approvals = Approvals { tools: vec!["write_file".to_owned()], roles: Vec::new() };
+    let asking = ApprovalSettings { approvals, ..ApprovalSettings::default() };
+    let agent = AgentConfig { asking, ..AgentConfig::default() };
+    let access = Access { owners: vec![OWNER.to_owned()], ..Access::default() };
+    let mut rig = Rig::of(RigOptions { agent, access, ..RigOptions::default() }).await;
+    rig.ask("1", "hello").await;
+    rig.execute(&format!(
+        "INSERT INTO people (channel, sender, name, role, since)
+         VALUES ('home', '{STRANGER}', 'Person 66', '\"user\"', 1)"
+    ));
+    let writes = calls(&[("write_file", json!({"path": "note.md", "content": "x"}))]);
+    rig.model.on("write", [writes]);
+    rig.say_as(STRANGER, "66", "write it");
+    assert_eq!(rig.next_message("66").await, replies::ASKED_ELSEWHERE);
+    assert!(rig.next_message("1").await.contains("Approve?"));
+    let own = rig.path().join(rig.files_of(STRANGER).root().unwrap());
+    let asked = rig.model.asked().len();
+    rig.execute(change);
+    rig.say("1", "/approve 1");
+    rig.next_messages("1", 2).await;
+    rig.settled().await;
+    assert!(!own.join("note.md").exists(), "{change}");
+    assert_eq!(rig.model.asked().len(), asked, "nothing goes on: {change}");
+    assert_eq!(rig.query("SELECT state FROM calls"), ["skipped"], "{change}");
+    let heard = rig.unread("66");
+    rig.stop().await;
+    heard
+}
+
+#[tokio::test]
+async fn a_turn_does_not_go_on_for_somebody_who_has_no_access_any_more() {
+    let blocked = approved_after("UPDATE persons SET blocked = 1 WHERE name = 'Person 66'").await;
+    assert_eq!(blocked, Vec::<String>::new());
+    let revoked = approved_after("DELETE FROM people WHERE name = 'Person 66'").await;
+    assert_eq!(revoked, [replies::ACCESS_HAS_ENDED]);
+}
+
+#[tokio::test]
 async fn a_person_is_shown_with_buttons() {
     let mut rig = Rig::of(open_to_all()).await;
     rig.ask("1", "hello").await;

@@ -12,6 +12,8 @@ use peacrab::provider::Models;
 use peacrab::provider::models::{Model, Standing};
 use peacrab::replies;
 use peacrab::tasks::schedule::Clock;
+use peacrab::tools::files::ReadFile;
+use peacrab::tools::{AnyTool, ToolSet};
 use peacrab::turn::personas::{
     NamedPerson, NamedServer, PersonaMatch, PersonaReason, PersonaRule, PersonaSubject, Personas,
 };
@@ -281,6 +283,45 @@ async fn everybody_sees_which_tools_can_be_used_for_them_here() {
     // In a group the owner has an admin's tools; none of the usual ones is the owner's alone.
     assert_eq!(tools[3], tools[4]);
     rig.finish().await;
+}
+
+/// A call waits for a yes, and the config changes with a restart before it comes.
+async fn check_approved_after(change: impl FnOnce(&mut RigOptions), reason: &str) {
+    let kid = rule("kid", OWNER, |persona| persona.tools = allow(&["read_file", "write_file"]));
+    let mut options = with(vec![kid]);
+    options.agent.asking.approvals.tools = vec!["write_file".to_owned()];
+    let mut rig = Rig::of(options).await;
+    let writes = calls(&[("write_file", json!({"path": "note.md", "content": "hello"}))]);
+    rig.model.on("write", [writes, says("I could not.")]);
+    assert!(rig.ask("1", "write it").await.contains("Approve?"));
+    rig.stop().await;
+    change(&mut rig.parts);
+    rig.start().await;
+    rig.say("1", "/approve 1");
+    let heard = rig.next_messages("1", 3).await;
+    assert!(heard.contains(&"I could not.".to_owned()), "{heard:?}");
+    let told = rig.model.last().transcript();
+    assert!(told.contains(reason), "{told}");
+    assert!(!rig.workspace().join("note.md").exists());
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_yes_allows_no_call_of_a_tool_that_the_persona_has_lost_since() {
+    let narrows = |parts: &mut RigOptions| {
+        let kid = rule("kid", OWNER, |persona| persona.tools = allow(&["read_file"]));
+        parts.agent.personas = Personas::new(vec![kid], None);
+    };
+    let reason = "Denied: `write_file` is not among the tools that are allowed here.";
+    check_approved_after(narrows, reason).await;
+}
+
+#[tokio::test]
+async fn a_yes_allows_no_call_of_a_tool_that_was_switched_off_since() {
+    let switches_off = |parts: &mut RigOptions| {
+        parts.tools = ToolSet::new([Arc::new(ReadFile) as Arc<dyn AnyTool>]);
+    };
+    check_approved_after(switches_off, "There is no tool `write_file`.").await;
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use peacrab::cli::service::{SYSTEM_UNIT, system_unit, user_unit};
 
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::timeout;
 
@@ -205,7 +206,34 @@ async fn status_and_logs_ask_systemd() {
 }
 
 #[tokio::test]
-async fn a_unit_is_removed_although_systemd_cannot_be_asked() {
+async fn a_script_gets_the_state_of_the_service() {
+    let fixture = fixture();
+    let state = "LoadState=loaded\\nActiveState=active\\nUnitFileState=enabled\\nResult=success\\nNRestarts=3\\n";
+    let shown = async |code: i32| {
+        let ended = service(&fixture, &["service", "status", "--user", "--json"]).await;
+        assert_eq!((ended.code, ended.err.as_str()), (Some(code), ""), "{ended:?}");
+        serde_json::from_str::<Value>(&ended.out).unwrap()
+    };
+    systemd(&fixture, state);
+    let expected = json!({
+        "installed": true, "runs": true, "manager": "user", "active": "active", "unit_file": "enabled",
+        "result": "success", "restarts": 3, "lingers": false,
+    });
+    assert_eq!(shown(0).await, expected);
+    systemd(&fixture, &state.replace("ActiveState=active", "ActiveState=failed"));
+    let failed = shown(1).await;
+    assert_eq!((&failed["runs"], &failed["active"]), (&json!(false), &json!("failed")));
+    systemd(&fixture, "LoadState=not-found\\n");
+    assert_eq!(shown(1).await, json!({ "installed": false, "runs": false }));
+    // Nothing is known where nobody can be asked.
+    put_program(&fixture, "systemctl", "echo 'Failed to connect to bus' >&2; exit 1");
+    let ended = service(&fixture, &["service", "status", "--user", "--json"]).await;
+    assert_eq!((ended.code, ended.out.as_str()), (Some(1), ""), "{ended:?}");
+    assert!(ended.err.contains("Failed to connect to bus"), "{ended:?}");
+}
+
+#[tokio::test]
+async fn a_service_that_cannot_be_ended_keeps_its_unit_and_starts_no_more() {
     let fixture = scene_with_model();
     systemd(&fixture, "");
     assert_eq!(service(&fixture, &["service", "install", "--user"]).await.code, Some(0));
@@ -215,9 +243,36 @@ async fn a_unit_is_removed_although_systemd_cannot_be_asked() {
     std::os::unix::fs::symlink(&unit, &link).unwrap();
     put_program(&fixture, "systemctl", "echo 'Failed to connect to bus' >&2; exit 1");
     let ended = service(&fixture, &["service", "uninstall", "--user"]).await;
-    assert_eq!(ended.code, Some(0), "{ended:?}");
-    assert!(ended.out.contains("Failed to connect to bus"), "{ended:?}");
-    assert!(!unit.exists() && link.symlink_metadata().is_err());
+    assert_eq!((ended.code, ended.out.as_str()), (Some(1), ""), "{ended:?}");
+    let place = unit.display().to_string();
+    for words in ["Failed to connect to bus", place.as_str(), "does not start at boot", "again"] {
+        assert!(ended.err.contains(words), "{words}: {ended:?}");
+    }
+    assert!(unit.exists() && link.symlink_metadata().is_err());
+    // A link that cannot be removed is not denied.
+    fs::create_dir(&link).unwrap();
+    let ended = service(&fixture, &["service", "uninstall", "--user"]).await;
+    assert!(ended.code == Some(1) && ended.err.contains("still starts at boot"), "{ended:?}");
+    systemd(&fixture, "");
+    let ended = service(&fixture, &["service", "uninstall", "--user"]).await;
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
+    assert!(!unit.exists());
+}
+
+#[tokio::test]
+async fn a_service_that_systemd_goes_on_to_know_is_no_success() {
+    let fixture = scene_with_model();
+    systemd(&fixture, "");
+    assert_eq!(service(&fixture, &["service", "install", "--user"]).await.code, Some(0));
+    let unit = fixture.folder().join(".config/systemd/user/peacrab.service");
+    let script = "case \"$*\" in *daemon-reload*) echo 'Access denied' >&2; exit 1;; esac";
+    put_program(&fixture, "systemctl", script);
+    let ended = service(&fixture, &["service", "uninstall", "--user"]).await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    for words in ["has ended and its unit is removed", "Access denied"] {
+        assert!(ended.err.contains(words), "{words}: {ended:?}");
+    }
+    assert!(!unit.exists());
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! The store when it fails, and the clear words when it cannot be used at all.
 
+mod emptied;
 mod upgrades;
 
 use std::fs;

@@ -92,15 +92,16 @@ async fn a_result_of_what_others_wrote_stands_as_a_reference_that_a_call_opens()
     rig.say("1", "go");
     let expected = sorted(["It has begun.".to_owned(), done(1, TASK, "42 crabs")]);
     assert_eq!(heard(&mut rig, "1", 2).await, expected);
-    let writes = || calls(&[("write_file", json!({"path": "tea.md", "content": "tea"}))]);
-    rig.model.on("note the tea", [writes(), says("Noted.")]);
+    let writes =
+        |content: &str| calls(&[("write_file", json!({"path": "tea.md", "content": content}))]);
+    rig.model.on("note the tea", [writes("tea"), says("Noted.")]);
     assert_eq!(rig.ask("1", "note the tea").await, "Noted.");
     let told = rig.model.last().transcript();
     assert!(told.contains("user: [The result of subagent 1, "), "{told}");
     assert!(!told.contains("42 crabs"), "{told}");
     let query = told.split("query “").nth(1).unwrap().split('”').next().unwrap().to_owned();
     let opens = calls(&[("memory_search", json!({"query": query, "scope": "untrusted"}))]);
-    rig.model.on("how many", [opens, writes(), says("No.")]);
+    rig.model.on("how many", [opens, writes("crabs"), says("No.")]);
     let question = rig.ask("1", "how many?").await;
     assert!(question.contains("Approve?"), "{question}");
     assert!(rig.model.last().transcript().contains("42 crabs"));
@@ -427,9 +428,10 @@ async fn what_must_be_allowed_is_asked_where_it_was_asked_for() {
     let asking = ApprovalSettings { approvals, ..ApprovalSettings::default() };
     let agent = AgentConfig { asking, ..AgentConfig::default() };
     let mut rig = Rig::of(RigOptions { agent, ..RigOptions::default() }).await;
-    let writes = || calls(&[("write_file", json!({"path": "note.md", "content": "hello"}))]);
+    let writes =
+        |content: &str| calls(&[("write_file", json!({"path": "note.md", "content": content}))]);
     rig.model.on("go", [awaits(TASK), says("Written.")]);
-    rig.model.on(TASK, [writes(), completes("done")]);
+    rig.model.on(TASK, [writes("hello"), completes("done")]);
     assert!(rig.ask("1", "go").await.contains("Approve?"));
     let press = |rig: &mut Rig| {
         let delivery = DeliveryId(rig.home.got().borrow().last().unwrap().delivery);
@@ -442,7 +444,7 @@ async fn what_must_be_allowed_is_asked_where_it_was_asked_for() {
     while rig.next_message("1").await != "Written." {}
     // A tool of `approve_tools` is asked about each time.
     rig.model.on("again", [awaits("sort them"), says("Again.")]);
-    rig.model.on("sort them", [writes(), completes("done")]);
+    rig.model.on("sort them", [writes("hello again"), completes("done")]);
     assert!(rig.ask("1", "again").await.contains("Approve?"));
     press(&mut rig);
     while rig.next_message("1").await != "Again." {}

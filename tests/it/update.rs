@@ -13,7 +13,7 @@ use std::thread;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ring::signature::{Ed25519KeyPair, KeyPair as _};
-use serde_json::json;
+use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tokio::process::Command;
 
@@ -148,6 +148,32 @@ async fn nothing_is_changed_without_a_source_or_a_newer_version() {
     let ended = fixture.run_with(command(&fixture, &exe, &["update", "--check"]), "").await;
     assert!(ended.out.contains("Version 99.0.0 can be installed"), "{ended:?}");
     assert!(is_unchanged(&exe));
+}
+
+/// What `update --check --json` says.
+fn found(newest: Option<&str>, can_be_installed: bool) -> Value {
+    let version = env!("CARGO_PKG_VERSION");
+    json!({ "version": version, "newest": newest, "can_be_installed": can_be_installed })
+}
+
+#[tokio::test]
+async fn a_script_gets_the_newest_version() {
+    let checked = async |fixture: &ProgramFixture| {
+        let ended = fixture.run(&["update", "--check", "--json"]).await;
+        assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
+        serde_json::from_str::<Value>(&ended.out).unwrap()
+    };
+    let fixture = ProgramFixture::new("");
+    assert_eq!(checked(&fixture).await, found(None, false));
+    let server = Server::start();
+    let fixture = ProgramFixture::new(&server.config());
+    server.publish("0.0.1", "#!/bin/sh\n");
+    assert_eq!(checked(&fixture).await, found(Some("0.0.1"), false));
+    server.publish("99.0.0", "#!/bin/sh\n");
+    assert_eq!(checked(&fixture).await, found(Some("99.0.0"), true));
+    // An update itself has no such report.
+    let ended = fixture.run(&["update", "--json"]).await;
+    assert_eq!(ended.code, Some(2), "{ended:?}");
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use super::origins::{address_params, read_address, read_origin};
 use super::row::{InboundOutcome, RowId, read_waiting, readable};
 use crate::people::persons::PersonAccount;
 use crate::store::{LenientJson, Time};
-use crate::types::message::{Address, ChannelName, ChatId, DedupKey, MessageId, SenderId};
+use crate::types::message::{Address, ChannelName, ChatId, DedupKey, Inbound, MessageId, SenderId};
 use crate::types::origin::Origin;
 use crate::types::session::TurnId;
 
@@ -212,6 +212,17 @@ pub fn containers_of(store: &Connection, at: &Address) -> rusqlite::Result<Vec<C
         })
         .optional()?;
     Ok(containers.flatten().and_then(|containers| containers.0).unwrap_or_default())
+}
+
+/// Returns the message with which a running turn began. None if it cannot be read.
+pub fn first_of_turn(store: &Connection, turn: TurnId) -> rusqlite::Result<Option<Inbound>> {
+    let message = store
+        .prepare_cached(
+            "SELECT message FROM inbound WHERE state = 'in turn' AND turn = ? ORDER BY id LIMIT 1",
+        )?
+        .query_row([turn], |row| row.get::<_, LenientJson<Inbound>>(0))
+        .optional()?;
+    Ok(message.and_then(|message| message.0))
 }
 
 /// Returns the newest message that a running turn answers, by its platform id.

@@ -8,6 +8,7 @@ use crate::channels::discord::wire::{
     self, DiscordAttachment, DiscordInteraction, DiscordMessage, DiscordUser, Snowflake, Sticker,
 };
 use crate::channels::routing::{self, Addressee, InboundEvent};
+use crate::short_text::clean_name;
 use crate::types::commands;
 use crate::types::message::{
     Address, Cause, ChannelName, ChatId, ChatKind, DedupKey, Inbound, InboundContent, MediaKind,
@@ -306,7 +307,9 @@ fn shown_mark(mark: &str, mentions: &[DiscordUser], bot: &DiscordIdentity) -> Op
             return Some(format!("@{}", bot.name));
         }
         let user = mentions.iter().find(|user| user.id == id)?;
-        return Some(format!("@{}", user.shown()));
+        // Others have chosen the name, which stands among the author's words.
+        let name = clean_name(user.shown());
+        return Some(format!("@{}", name.as_deref().unwrap_or(id)));
     }
     let emoji = mark.strip_prefix("a:").or_else(|| mark.strip_prefix(':'))?;
     let (name, id) = emoji.split_once(':')?;

@@ -1,5 +1,7 @@
 //! Converts Slack's markup to the text that people wrote: `&lt;` becomes `<`, and `<@U1>` a name.
 
+use crate::short_text::clean_name;
+
 /// A part of a text as Slack sends it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MrkdwnPart<'a> {
@@ -103,17 +105,19 @@ fn split(link: &str) -> (&str, Option<&str>) {
 fn shown(link: &str, name_of: &dyn Fn(&str) -> String) -> String {
     let (target, label) = split(link);
     let label = label.map(unescaped);
-    let with_sign = |sign: char, name: String| {
-        if name.starts_with(sign) { name } else { format!("{sign}{name}") }
+    // Others have chosen the name, which stands among the author's words. Without one, the id is shown.
+    let with_sign = |sign: char, name: &str| {
+        let name = clean_name(name.strip_prefix(sign).unwrap_or(name));
+        format!("{sign}{}", name.as_deref().unwrap_or(&target[1..]))
     };
     match target.chars().next() {
-        Some('@') => with_sign('@', label.unwrap_or_else(|| name_of(&target[1..]))),
-        Some('#') => with_sign('#', label.unwrap_or_else(|| target[1..].to_owned())),
+        Some('@') => with_sign('@', &label.unwrap_or_else(|| name_of(&target[1..]))),
+        Some('#') => with_sign('#', label.as_deref().unwrap_or(&target[1..])),
         // `!here`, `!channel`, `!subteam^S1|@crew`, `!date^…|when`.
-        Some('!') => label.unwrap_or_else(|| match target[1..].split_once('^') {
-            Some(("subteam", id)) => format!("@{id}"),
-            _ => format!("@{}", &target[1..]),
-        }),
+        Some('!') => match target.strip_prefix("!subteam^") {
+            Some(id) => with_sign('@', label.as_deref().unwrap_or(id)),
+            None => label.unwrap_or_else(|| format!("@{}", &target[1..])),
+        },
         _ => {
             let target = unescaped(target);
             let bare = target.strip_prefix("mailto:").or(target.strip_prefix("tel:"));

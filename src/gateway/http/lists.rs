@@ -208,7 +208,7 @@ fn waiting_call(call: &AskedCall) -> Value {
         "for": made_for.map(|(channel, sender, _)| format!("{sender} on {channel}")),
         "why": shown.map(|shown| replies::call_arguments(&shown.why)),
         "change": change.map(replies::call_change),
-        "files": call.files.as_ref().and_then(|files| replies::sent_files(files.sent())),
+        "files": call.files.as_ref().and_then(replies::shown_files),
         "tells": shown.and_then(|shown| shown.tells.as_deref()).map(replies::call_arguments),
     })
 }

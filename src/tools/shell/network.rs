@@ -10,6 +10,7 @@ use crate::tools::{
     AnyTool, CallPlace, CallTerms, Reach, ToolContext, ToolError, ToolOutput, ToolTerms,
 };
 use crate::trust::acts::CommandAccess;
+use crate::types::call_files::CallFiles;
 use crate::types::message::Address;
 use crate::types::words::words;
 
@@ -76,6 +77,14 @@ impl<T: AnyTool> AnyTool for ByNetworkRule<T> {
             (reach, _) => reach,
         };
         CallTerms { reach, ..terms }
+    }
+
+    async fn call_files_json(
+        &self,
+        arguments: &str,
+        cx: &ToolContext,
+    ) -> Result<Option<CallFiles>, ToolError> {
+        self.tool.call_files_json(arguments, cx).await
     }
 
     async fn call_json(&self, arguments: &str, cx: &ToolContext) -> Result<ToolOutput, ToolError> {

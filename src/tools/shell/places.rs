@@ -1,5 +1,6 @@
 //! The folders that a command sees, its working folder, and the file for its output if it is long.
 
+use std::fs;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,8 +11,10 @@ use serde::Deserialize;
 use super::more_paths::is_of_config;
 use super::shown;
 use crate::sandbox::{CommandInput, KeptOutput, SandboxCommand};
+use crate::short_text::escaped_path;
 use crate::tools::{CallPlace, ToolContext, ToolError};
 use crate::trust::acts::CommandAccess;
+use crate::types::call_files::{CallFiles, SeenPath};
 use crate::workspace::command_folders::CommandPlace;
 use crate::workspace::named_paths::{NAMED_PATHS_MAX, NamedPathError, NamedPaths};
 use crate::workspace::{
@@ -177,6 +180,39 @@ pub(super) async fn prepare_command(
         input,
     };
     cx.workspace.run_blocking(move |workspace| view.fill(workspace, order)).await
+}
+
+/// Returns the paths that a call names, with the places to which they lead now. None if it names none. The error explains
+/// why its command cannot have them.
+pub(super) async fn seen_paths(
+    cx: &ToolContext,
+    args: &ExecArgs,
+) -> Result<Option<CallFiles>, ToolError> {
+    if args.paths.is_empty() && is_own_folder(&args.cwd) {
+        return Ok(None);
+    }
+    prepare_command(cx, args).await?;
+    let cwd = (!is_own_folder(&args.cwd)).then(|| args.cwd.clone());
+    let named: Vec<_> = args.paths.iter().cloned().chain(cwd).collect();
+    let scope = cx.scope();
+    let resolve = move |workspace: &Workspace| {
+        let seen = named.iter().map(|named| seen_path(workspace, &scope, named));
+        seen.collect::<Result<Vec<_>, _>>()
+    };
+    cx.workspace.run_blocking(resolve).await.map(|seen| Some(CallFiles::Sees(seen)))
+}
+
+fn seen_path(workspace: &Workspace, scope: &FileScope, named: &str) -> Result<SeenPath, ToolError> {
+    if is_of_config(named) {
+        let found = fs::canonicalize(named).map_err(|error| {
+            ToolError::TellModel(format!("Cannot reach `{}`: {error}.", escaped_path(named)))
+        })?;
+        return Ok(SeenPath { path: named.to_owned(), leads_to: found.display().to_string() });
+    }
+    let path = parse_written(named).map_err(|error| ToolError::TellModel(format!("{error}.")))?;
+    let path = scope.path(&path);
+    let leads_to = workspace.resolve_for(&path, scope)?.to_string();
+    Ok(SeenPath { path: path.to_string(), leads_to })
 }
 
 /// The arguments of a call that decide which files its command sees.

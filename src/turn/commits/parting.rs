@@ -1,41 +1,34 @@
 //! Separates an account from its past when its person is removed. A later user of the account counts as somebody else,
-//! and finds no earlier conversations, jobs or permissions.
+//! and finds no earlier conversations, jobs or permissions. Also ends the turns of people who have lost their access.
 
 use std::slice;
 
 use rusqlite::Connection;
 
 use crate::bus::journal::{self, InboundOutcome};
-use crate::bus::side_questions;
+use crate::bus::{outbox, side_questions};
 use crate::conversation::transcript::{self, UnfinishedTurn};
 use crate::conversation::{asks, deferred, incognito, sessions};
+use crate::people::listing;
 use crate::people::persons::{self, PersonAccount};
+use crate::replies;
+use crate::store::{Store, Sync};
 use crate::tasks::{schedule, subagents};
 use crate::turn::background;
+use crate::turn::commits::guarded::commit_if_running;
 use crate::turn::commits::{delegated, jobs};
-use crate::types::session::TurnOutcome;
+use crate::turn::error::CommitError;
+use crate::types::message::Inbound;
+use crate::types::session::{TurnId, TurnOutcome};
 
 /// Ends the account's background tasks, turns and side questions, withdraws what it has waiting in private, closes its
 /// private conversations, and removes its jobs, its permanent permissions and the calls that it could have made later.
 pub(crate) fn part_from_past(store: &Connection, account: &PersonAccount) -> rusqlite::Result<()> {
-    let PersonAccount { channel, sender } = account;
-    let is_theirs =
-        |turn: &UnfinishedTurn| turn.sender.id == *sender && turn.origin.channel() == channel;
     for run in schedule::running_of(store, account)? {
         jobs::stop_run(store, &run)?;
     }
     background::stop(store, &subagents::running_of(store, account)?)?;
-    for turn in transcript::unfinished(store)?.into_iter().filter(is_theirs) {
-        delegated::stop_awaited(store, turn.turn)?;
-        if turn.origin.task().is_some() {
-            // It ends with its turn, or else it would take up a place forever.
-            background::stop(store, slice::from_ref(&turn.origin))?;
-            continue;
-        }
-        transcript::end_turn(store, turn.turn, TurnOutcome::Stopped)?;
-        journal::settle_turn(store, turn.turn, InboundOutcome::Stopped)?;
-        jobs::interrupt_run(store, turn.turn)?;
-    }
+    end_turns_of(store, account, |_| true)?;
     side_questions::stop_all_of(store, account)?;
     journal::withdraw_private_of(store, account)?;
     for at in sessions::private_of(store, account)? {
@@ -46,4 +39,61 @@ pub(crate) fn part_from_past(store: &Connection, account: &PersonAccount) -> rus
     asks::revoke_all_of(store, account)?;
     deferred::drop_all_of(store, account)?;
     persons::note_removal(store, account)
+}
+
+/// Ends the account's turns that wait for an answer, a subagent or a model. Their questions are withdrawn.
+pub(crate) fn end_suspended_of(
+    store: &Connection,
+    account: &PersonAccount,
+) -> rusqlite::Result<()> {
+    end_turns_of(store, account, |turn| turn.suspended)
+}
+
+fn end_turns_of(
+    store: &Connection,
+    account: &PersonAccount,
+    ends: impl Fn(&UnfinishedTurn) -> bool,
+) -> rusqlite::Result<()> {
+    let PersonAccount { channel, sender } = account;
+    let is_theirs =
+        |turn: &UnfinishedTurn| turn.sender.id == *sender && turn.origin.channel() == channel;
+    let turns = transcript::unfinished(store)?.into_iter();
+    for turn in turns.filter(|turn| is_theirs(turn) && ends(turn)) {
+        // It may have ended with a turn that waited for it.
+        if !transcript::is_running(store, turn.turn)? {
+            continue;
+        }
+        end(store, turn.turn)?;
+        if turn.origin.task().is_some() {
+            // A task ends with its turn, or else it would take up a place forever.
+            background::stop(store, slice::from_ref(&turn.origin))?;
+        }
+    }
+    Ok(())
+}
+
+fn end(store: &Connection, turn: TurnId) -> rusqlite::Result<()> {
+    delegated::stop_awaited(store, turn)?;
+    transcript::end_turn(store, turn, TurnOutcome::Stopped)?;
+    journal::settle_turn(store, turn, InboundOutcome::Stopped)?;
+    jobs::interrupt_run(store, turn)?;
+    Ok(())
+}
+
+/// Ends a turn that was to go on, because the person who began it with this message has no access any more. Explains it,
+/// except to somebody who is blocked.
+pub(crate) async fn end_without_access(
+    store: &Store,
+    turn: TurnId,
+    first: Inbound,
+) -> Result<(), CommitError> {
+    commit_if_running(store, "no access", Sync::Now, turn, move |store| {
+        end(store, turn)?;
+        let sender = &first.cause.sender().id;
+        if !listing::is_blocked(store, &first.from.channel, sender)? {
+            outbox::put(store, &first.from, first.id.as_ref(), replies::ACCESS_HAS_ENDED)?;
+        }
+        Ok(())
+    })
+    .await
 }

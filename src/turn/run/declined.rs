@@ -1,5 +1,5 @@
-//! Messages with which no turn begins: they were received too late, or their person has no access any more. A clock
-//! that is ahead makes every message look late, and must not silence the bot.
+//! Messages with which no turn begins: they were received too late, or their person has no access any more. Turns do not
+//! go on without access either. A clock that is ahead makes every message look late, and must not silence the bot.
 
 use chrono::Duration;
 use rusqlite::Connection;
@@ -7,9 +7,11 @@ use rusqlite::Connection;
 use crate::bus::Bus;
 pub use crate::bus::journal::MessageTimes;
 use crate::bus::journal::{self, InboundOutcome, WaitingMessage};
+use crate::conversation::transcript::UnfinishedTurn;
 use crate::replies;
 use crate::store::StoreError;
 use crate::turn::commits;
+use crate::turn::error::TurnError;
 use crate::types::message::Cause;
 
 /// Delay after which a message gets one line instead of an answer.
@@ -53,6 +55,29 @@ async fn has_lost_access(bus: &Bus, rows: &[WaitingMessage]) -> Result<bool, Sto
         tracing::info!(at = %first.inbound.from, "Not answered, because the sender has no access any more");
     }
     Ok(!is_known)
+}
+
+/// Ends a turn that was to go on if its person would be turned away now: nothing more is done for them. Returns false if it
+/// goes on.
+pub(super) async fn end_without_access(
+    bus: &Bus,
+    unfinished: &UnfinishedTurn,
+) -> Result<bool, TurnError> {
+    if unfinished.origin.chat().is_none() {
+        return Ok(false);
+    }
+    let (turn, people) = (unfinished.turn, bus.people.clone());
+    let query = move |store: &Connection| {
+        let Some(first) = journal::first_of_turn(store, turn)? else { return Ok(None) };
+        let Cause::Person(sender) = &first.cause else { return Ok(None) };
+        let role = people.role_of_speaker(store, &first, sender)?;
+        Ok(role.is_none().then_some(first))
+    };
+    let Some(first) = bus.store.read(query).await? else { return Ok(false) };
+    tracing::info!(at = %first.from, "Ended a turn, because its person has no access any more");
+    commits::end_without_access(&bus.store, turn, first).await?;
+    bus.outbox.notify();
+    Ok(true)
 }
 
 /// Returns the delay of a message, as the difference of both clocks.

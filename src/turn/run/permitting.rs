@@ -20,11 +20,12 @@ use crate::trust::{own_words, telling};
 use crate::turn::calls::ToolLookup;
 use crate::turn::error::TurnError;
 use crate::turn::run::active::ActiveTurn;
+use crate::turn::run::comparing::ComparedApprovals;
 use crate::turn::services::TurnServices;
 use crate::turn::{detour, prompt, proposed};
 use crate::types::message::{Address, ChatKind};
 use crate::types::session::{Call, CallId, CallOutcome, TurnId};
-use crate::workspace::WorkspacePath;
+use crate::workspace::{FileChange, WorkspacePath};
 
 /// A valid call with the properties that the permission needs.
 pub(crate) struct CheckedCall {
@@ -81,13 +82,31 @@ pub(super) struct OpenCall {
     pub(super) own_words: Option<String>,
 }
 
-/// The approvals given to a call, compared with its files as they are now.
-#[derive(Default)]
-struct ComparedApprovals {
-    /// The approval that covers it.
-    covering: Option<CallApproval>,
-    /// True if it was approved with files, and can change or send none any more.
-    has_lost_files: bool,
+impl OpenCall {
+    /// Returns true if it changes a file, and has not begun.
+    pub(super) fn will_write(&self) -> bool {
+        let kind = self.tool.as_ref().map(|tool| tool.terms().kind);
+        self.call.outcome == CallOutcome::Planned && kind == Ok(ToolKind::Writes)
+    }
+}
+
+/// The facts with which the calls of a step are judged.
+struct StepFacts<'a> {
+    cx: &'a ToolContext,
+    /// The same with the files as the calls before leave them, as far as these may be made. None if no call of the step was
+    /// asked about.
+    ahead: Option<ToolContext>,
+    reader: SourceReader,
+    taint: Option<Taint>,
+}
+
+/// A call that may be made, or that needs approval.
+struct JudgedCall {
+    checked: CheckedCall,
+    asks: Option<(PermissionReason, Decider)>,
+    own_words: Option<String>,
+    /// The change of a file that it makes, if that was worked out.
+    change: Option<FileChange>,
 }
 
 /// A call that cannot begin.
@@ -270,23 +289,6 @@ impl ActiveTurn<'_> {
         Ok(self.turns.services.bus.store.read(given).await?)
     }
 
-    /// Compares the approvals given to a planned call with its files as they are now.
-    async fn compare_approvals(
-        &self,
-        call: &Call,
-        given: &[CallApproval],
-        cx: &ToolContext,
-    ) -> ComparedApprovals {
-        if given.is_empty() || call.outcome != CallOutcome::Planned {
-            return ComparedApprovals::default();
-        }
-        let files = Box::pin(proposed::find_files(self.turns, call, cx)).await.files;
-        let covers = |approval: &&CallApproval| proposed::covers(approval, files.as_ref());
-        let covering = given.iter().find(covers).cloned();
-        let has_lost_files = covering.is_none() && files.is_none();
-        ComparedApprovals { covering, has_lost_files }
-    }
-
     /// Returns an explanation for the model if people would be asked about a file by another name than its own. They
     /// would not know what they allow, and the call would be refused after their yes.
     async fn find_detour(
@@ -307,6 +309,54 @@ impl ActiveTurn<'_> {
         detour::refuse_wider_reach(self.turns, cx, reach, &path).await
     }
 
+    /// Decides about a call whose arguments have passed the check.
+    async fn judge(
+        &self,
+        call: &Call,
+        mut checked: CheckedCall,
+        given: &[CallApproval],
+        facts: &StepFacts<'_>,
+    ) -> Result<Result<JudgedCall, Refused>, TurnError> {
+        let StepFacts { reader, taint, .. } = facts;
+        let (cx, ahead) = (facts.cx, facts.ahead.as_ref());
+        let ahead = ahead.filter(|_| checked.terms.kind == ToolKind::Writes);
+        let (is_followed, files_cx) = (ahead.is_some(), ahead.unwrap_or(cx));
+        let ComparedApprovals { covering, has_lost_files, change } =
+            self.compare_approvals(call, given, is_followed, files_cx).await;
+        checked.approval = covering;
+        let own_words = self.own_words(&checked, taint.as_ref(), cx.now);
+        let taint = taint.as_ref().filter(|_| own_words.is_none());
+        let (decision, decider) = self.permit(call, &checked, cx, reader, taint).await?;
+        let refusal = match has_lost_files {
+            // There is nothing that people could be shown.
+            true => Some(prompt::CHANGED_SINCE_APPROVAL.to_owned()),
+            false => self.find_detour(call, &checked, &decision, files_cx).await,
+        };
+        Ok(match (decision, refusal) {
+            (Decision::Allow, _) => Ok(JudgedCall { checked, asks: None, own_words, change }),
+            (_, Some(words)) => Err(Refused { words, is_unattended: false, decider }),
+            (Decision::Ask(why), None) => {
+                let asks = Some((why, decider));
+                // A person who is asked sees the words anyway.
+                Ok(JudgedCall { checked, asks, own_words: None, change: None })
+            }
+            (Decision::Deny(why), None) => Err(Refused::of(&why, decider)),
+        })
+    }
+
+    /// Reads the facts with which the calls of a step are judged.
+    async fn step_facts<'a>(
+        &self,
+        cx: &'a ToolContext,
+        has_approvals: bool,
+    ) -> Result<StepFacts<'a>, TurnError> {
+        let ahead = if has_approvals { Some(self.tool_context().await?) } else { None };
+        let bus = &self.turns.services.bus;
+        let reader = taint::find_reader(bus, &self.session, self.requester.role).await?;
+        let taint = reader.taint(&self.session);
+        Ok(StepFacts { cx, ahead, reader, taint })
+    }
+
     /// Checks calls, and settles those that cannot begin. Returns the others.
     pub(super) async fn check(
         &mut self,
@@ -314,10 +364,8 @@ impl ActiveTurn<'_> {
         cx: &ToolContext,
     ) -> Result<Vec<OpenCall>, TurnError> {
         self.turns.tools.wait_for_mcp_servers().await;
-        let bus = &self.turns.services.bus;
-        let reader = taint::find_reader(bus, &self.session, self.requester.role).await?;
-        let taint = reader.taint(&self.session);
         let approvals = self.find_approvals().await?;
+        let mut facts = self.step_facts(cx, !approvals.is_empty()).await?;
         let (mut open, mut refusals) = (Vec::new(), Vec::new());
         for (index, call) in calls {
             let given = approvals.get(&call.id).cloned().into_iter();
@@ -326,38 +374,20 @@ impl ActiveTurn<'_> {
                 true => check_call(self.turns, &call, cx),
                 false => Err(format!("There is no tool `{}`.", call.tool)),
             };
-            let mut own_words = None;
-            let checked = match checked {
-                Ok(mut checked) => {
-                    let ComparedApprovals { covering, has_lost_files } =
-                        self.compare_approvals(&call, &given, cx).await;
-                    checked.approval = covering;
-                    own_words = self.own_words(&checked, taint.as_ref(), cx.now);
-                    let taint = taint.as_ref().filter(|_| own_words.is_none());
-                    let (decision, decider) =
-                        self.permit(&call, &checked, cx, &reader, taint).await?;
-                    let refusal = match has_lost_files {
-                        // There is nothing that people could be shown.
-                        true => Some(prompt::CHANGED_SINCE_APPROVAL.to_owned()),
-                        false => self.find_detour(&call, &checked, &decision, cx).await,
-                    };
-                    match (decision, refusal) {
-                        (Decision::Allow, _) => Ok((checked, None)),
-                        (_, Some(words)) => Err(Refused { words, is_unattended: false, decider }),
-                        (Decision::Ask(why), None) => Ok((checked, Some((why, decider)))),
-                        (Decision::Deny(why), None) => Err(Refused::of(&why, decider)),
-                    }
-                }
+            let judged = match checked {
+                Ok(checked) => Box::pin(self.judge(&call, checked, &given, &facts)).await?,
                 Err(words) => {
                     Err(Refused { words, is_unattended: false, decider: Decider::Admins })
                 }
             };
-            match checked {
-                Ok((CheckedCall { tool, terms, approval, .. }, asks)) => {
+            match judged {
+                Ok(JudgedCall { checked, asks, own_words, change }) => {
+                    if let (Some(change), Some(ahead)) = (change, &mut facts.ahead) {
+                        ahead.workspace = ahead.workspace.with_change(&change);
+                    }
+                    let CheckedCall { tool, terms, approval, .. } = checked;
                     let is_asked_again = asks.is_some() && !given.is_empty();
                     let reads = asks.is_none() && terms.kind == ToolKind::Reads;
-                    // A person who is asked sees the words anyway.
-                    let own_words = own_words.filter(|_| asks.is_none());
                     open.push(OpenCall {
                         index,
                         call,
@@ -387,7 +417,7 @@ impl ActiveTurn<'_> {
                 Err(refused) => refusals.push(RefusedCall { index, call, refused }),
             }
         }
-        self.refuse(refusals, taint.is_some()).await?;
+        self.refuse(refusals, facts.taint.is_some(), open.first().map(|open| open.index)).await?;
         Ok(open)
     }
 }

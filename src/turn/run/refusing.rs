@@ -35,11 +35,13 @@ struct ToldPeople {
 }
 
 impl ActiveTurn<'_> {
-    /// Settles calls of a step that cannot begin, and defers those that nobody could be asked about.
+    /// Settles calls of a step that cannot begin, and defers those that nobody could be asked about. `first_open`: the
+    /// index of the first call of the step that can begin.
     pub(super) async fn refuse(
         &mut self,
         refusals: Vec<RefusedCall>,
         tainted: bool,
+        first_open: Option<usize>,
     ) -> Result<(), TurnError> {
         let told = match refusals.iter().any(|it| it.refused.is_unattended) {
             true => Some(self.told_people().await?),
@@ -51,6 +53,8 @@ impl ActiveTurn<'_> {
             Some(_) => Some(self.tool_context().await?),
             None => None,
         };
+        let tells_results = cx.as_ref().is_some_and(|cx| self.may_read_files(cx));
+        let mut has_deferred = false;
         for RefusedCall { index, call, refused } in refusals {
             self.emit_start(&call);
             let told = told.as_ref().filter(|_| refused.is_unattended);
@@ -59,13 +63,24 @@ impl ActiveTurn<'_> {
                 None => calls::refuse(services, self.turn, &call, reason).await?,
                 Some((told, cx)) => {
                     let decider = self.later_decider(told, refused.decider);
-                    let ProposedFiles { files, diff } =
+                    let ProposedFiles { files, diff, known, .. } =
                         Box::pin(proposed::find_files(turns, &call, cx)).await;
-                    let change = diff.filter(|_| told.see_files);
-                    let terms = ReportTerms { change, ..told.terms.clone() };
-                    let deferred = Box::new(self.deferred(&call, files, tainted, decider));
-                    let deferral = Effect::Defer { call: deferred, terms };
-                    calls::refuse_and_defer(services, self.turn, &call, reason, deferral).await?
+                    // A call before it may change its files.
+                    let is_first = !has_deferred && first_open.is_none_or(|open| index < open);
+                    match known.filter(|_| is_first && tells_results) {
+                        Some(known) => {
+                            calls::settle_known(turns, self.turn, &call, cx, known).await?
+                        }
+                        None => {
+                            has_deferred = true;
+                            let change = diff.filter(|_| told.see_files);
+                            let terms = ReportTerms { change, ..told.terms.clone() };
+                            let deferred = Box::new(self.deferred(&call, files, tainted, decider));
+                            let deferral = Effect::Defer { call: deferred, terms };
+                            calls::refuse_and_defer(services, self.turn, &call, reason, deferral)
+                                .await?
+                        }
+                    }
                 }
             };
             self.emit_end(&call, &result, Instant::now());

@@ -12,6 +12,7 @@ use crate::turn::end::TurnEnd;
 use crate::turn::error::TurnError;
 use crate::turn::personas::{ChosenPersona, KnownSubject};
 use crate::turn::run::active::{ActiveTurn, Requester, TurnHandles};
+use crate::turn::run::declined;
 use crate::turn::run::prepare::subject_of;
 use crate::turn::services::TurnServices;
 use crate::types::event::EventKind;
@@ -55,6 +56,9 @@ impl<'a> ActiveTurn<'a> {
                 turns.services.zone,
             );
             commits::end_turn(store, turn, None, end).await?;
+            return Ok(None);
+        }
+        if declined::end_without_access(&turns.services.bus, &unfinished).await? {
             return Ok(None);
         }
         commits::resume_turn(store, turn).await?;

@@ -18,7 +18,7 @@ use crate::trust::taint;
 use crate::turn::call_context::CallContext;
 use crate::turn::calls::{self, CallResult};
 use crate::turn::error::TurnError;
-use crate::turn::proposed;
+use crate::turn::proposed::{self, KnownResult};
 use crate::turn::run::active::{ActiveTurn, Requester};
 use crate::turn::run::permitting::{OpenCall, check_call};
 use crate::turn::services::TurnServices;
@@ -26,6 +26,7 @@ use crate::turn::suspension::{self, CallToAllow};
 use crate::types::event::EventKind;
 use crate::types::message::{Address, Sender};
 use crate::types::session::{Call, CallOutcome, Session};
+use crate::workspace::{FileChange, Workspace};
 
 /// Maximum number of reading calls in parallel: a small board has few cores, and steered messages are read
 /// between batches.
@@ -66,8 +67,7 @@ impl ActiveTurn<'_> {
             let suspended = match batch.as_slice() {
                 [] => false,
                 [first @ OpenCall { asks: Some(_), .. }] => {
-                    self.ask_together(first, batches.as_slice()).await?;
-                    true
+                    self.ask_together(first, batches.as_slice()).await?
                 }
                 _ => self.run_together(batch).await?,
             };
@@ -78,19 +78,31 @@ impl ActiveTurn<'_> {
         Ok(SettledCalls::All)
     }
 
-    /// Asks about a call, and in the same question about later ones of its step that the same people decide. A call
-    /// that changes the same file as another one is asked about later, because its diff depends on the other. A message
-    /// that sends private content is asked about alone.
+    /// Asks about a call, and in the same question about later ones of its step that the same people decide. Changes of
+    /// files are shown in order, each as one of the files that the calls before it leave. A message that sends private
+    /// content is asked about alone. Returns false if nobody is asked, because the call would do nothing: it is settled.
     async fn ask_together(
-        &self,
+        &mut self,
         first: &OpenCall,
         later: &[Vec<OpenCall>],
-    ) -> Result<(), TurnError> {
+    ) -> Result<bool, TurnError> {
+        let Some((_, asked_first)) = &first.asks else { return Ok(false) };
         let cx = self.tool_context().await?;
-        let Some((_, asked_first)) = &first.asks else { return Ok(()) };
+        // The same with the files as the calls before leave them.
+        let mut ahead = self.tool_context().await?;
+        let tells_results = self.may_read_files(&cx);
         let mut asked: Vec<CallToAllow<'_>> = Vec::new();
         for open in [first].into_iter().chain(later.iter().flatten()) {
-            let Some((why, decider)) = &open.asks else { continue };
+            let files_cx = if open.will_write() { &ahead } else { &cx };
+            let Some((why, decider)) = &open.asks else {
+                // It is made before those after it.
+                if open.will_write() {
+                    let found = proposed::find_files(self.turns, &open.call, files_cx);
+                    let change = Box::pin(found).await.change;
+                    ahead.workspace = after(&ahead.workspace, change.as_ref());
+                }
+                continue;
+            };
             let tells = other_chat_of(self.turns, &open.call, &cx);
             // After untrusted content, the reason is the taint instead.
             let tells = tells.filter(|_| *why == PermissionReason::EachTime(Act::Tell));
@@ -99,11 +111,18 @@ impl ActiveTurn<'_> {
             if must_wait || asked.len() == ASKED_MAX {
                 break;
             }
-            let proposed = Box::pin(proposed::find_files(self.turns, &open.call, &cx)).await;
-            let path = proposed.changed_path();
-            if path.is_some() && asked.iter().any(|it| it.proposed.changed_path() == path) {
-                break;
+            let found = proposed::find_files(self.turns, &open.call, files_cx);
+            let mut proposed = Box::pin(found).await;
+            match proposed.known.take().filter(|_| tells_results) {
+                Some(known) if asked.is_empty() => {
+                    self.settle_known(open, known, &cx).await?;
+                    return Ok(false);
+                }
+                // It is looked at again once those before it have ended, which may change its files.
+                Some(_) => continue,
+                None => {}
             }
+            ahead.workspace = after(&ahead.workspace, proposed.change.as_ref());
             asked.push(CallToAllow {
                 call: &open.call,
                 why,
@@ -115,7 +134,23 @@ impl ActiveTurn<'_> {
             });
         }
         suspension::ask_permission(self.turns, &self.calling(&first.call), *asked_first, &asked)
-            .await
+            .await?;
+        Ok(true)
+    }
+
+    /// Settles a call that would do nothing.
+    async fn settle_known(
+        &mut self,
+        open: &OpenCall,
+        known: KnownResult,
+        cx: &ToolContext,
+    ) -> Result<(), TurnError> {
+        let begun = Instant::now();
+        self.emit_start(&open.call);
+        let result = calls::settle_known(self.turns, self.turn, &open.call, cx, known).await?;
+        self.emit_end(&open.call, &result, begun);
+        self.settled(open.index, result);
+        Ok(())
     }
 
     /// Returns the context of a call.
@@ -240,6 +275,11 @@ pub(crate) async fn tool_context(
         now: turns.services.now(),
         tainted: taint::find_taint(&turns.services.bus, session, role).await?.is_some(),
     })
+}
+
+/// Returns the workspace as it would be after a change, if there is one.
+fn after(workspace: &Workspace, change: Option<&FileChange>) -> Workspace {
+    change.map_or_else(|| workspace.clone(), |change| workspace.with_change(change))
 }
 
 /// Returns the other chat to which a call sends private content, if it does.

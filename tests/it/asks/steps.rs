@@ -3,7 +3,7 @@
 use std::fs;
 
 use peacrab::replies;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{approving, open, press};
 use crate::support::rig::{OWNER, Rig};
@@ -98,22 +98,118 @@ async fn one_can_be_decided_before_the_others() {
     rig.finish().await;
 }
 
-#[tokio::test]
-async fn two_changes_of_one_file_are_shown_one_after_another() {
-    let mut rig = Rig::of(approving(|it| it.approvals.tools = vec!["edit_*".to_owned()])).await;
+/// All tools for files are asked about, and the list has bread and milk.
+async fn with_list() -> Rig {
+    let tools = ["edit_file", "append_file", "write_file"].map(str::to_owned).to_vec();
+    let rig = Rig::of(approving(|it| it.approvals.tools = tools)).await;
     fs::write(rig.workspace().join("list.md"), "bread\nmilk\n").unwrap();
-    let edit =
-        |old: &str, new: &str| ("edit_file", json!({"path": "list.md", "old": old, "new": new}));
-    let both = calls(&[edit("bread", "rye bread"), edit("milk", "oat milk")]);
-    rig.model.on("change", [both, says("Ready.")]);
+    rig
+}
+
+fn edit(old: &str, new: &str) -> (&'static str, Value) {
+    ("edit_file", json!({"path": "list.md", "old": old, "new": new}))
+}
+
+fn append(content: &str) -> (&'static str, Value) {
+    ("append_file", json!({"path": "list.md", "content": content}))
+}
+
+/// A step with these changes is asked about in one question; gives the question.
+async fn asks_once(rig: &mut Rig, changes: &[(&str, Value)]) -> String {
+    rig.model.on("change", [calls(changes), says("Ready.")]);
     let question = rig.ask("1", "change it").await;
-    assert!(question.contains("+rye bread") && !question.contains("oat"), "{question}");
-    rig.say("1", "/approve 1");
+    let all: Vec<_> = (1..=changes.len()).map(|id| id.to_string()).collect();
+    assert_eq!(open(rig), all, "{question}");
+    question
+}
+
+#[tokio::test]
+async fn changes_of_one_file_are_one_question_that_shows_each_after_the_former() {
+    let mut rig = with_list().await;
+    let changes = [edit("bread", "rye bread"), append("eggs"), edit("milk\neggs", "oat milk")];
+    let question = asks_once(&mut rig, &changes).await;
+    assert!(question.contains("-bread\n+rye bread\n"), "{question}");
+    assert!(question.contains(" rye bread\n milk\n+eggs"), "{question}");
+    assert!(question.contains(" rye bread\n-milk\n-eggs"), "{question}");
+    assert_eq!(read(&rig, "list.md").as_deref(), Some("bread\nmilk\n"));
+    rig.stop_and_start_again().await;
+    press(&rig, OWNER, "1", ALL);
     let heard = rig.next_messages("1", 3).await;
-    let second = heard.iter().find(|text| text.contains("+oat milk")).expect("the second");
-    assert!(second.contains("\n rye bread"), "it shows what the file is by then: {second}");
+    assert!(heard.contains(&"Ready.".to_owned()), "{heard:?}");
+    assert_eq!(read(&rig, "list.md").as_deref(), Some("rye bread\noat milk"));
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_new_file_and_what_is_added_to_it_are_one_question() {
+    let mut rig = with_list().await;
+    let path = "notes/plan.md";
+    let changes = [
+        ("write_file", json!({"path": path, "content": "Pack.\n"})),
+        ("append_file", json!({"path": path, "content": "Go.\n"})),
+        ("edit_file", json!({"path": path, "old": "Pack", "new": "Pack a hat"})),
+    ];
+    let question = asks_once(&mut rig, &changes).await;
+    assert!(question.contains(" Pack.\n+Go.\n"), "{question}");
+    assert!(!rig.workspace().join("notes").exists());
+    press(&rig, OWNER, "1", ALL);
+    let heard = rig.next_messages("1", 3).await;
+    assert!(heard.contains(&"Ready.".to_owned()), "{heard:?}");
+    assert_eq!(read(&rig, path).as_deref(), Some("Pack a hat.\nGo.\n"));
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_yes_to_a_later_change_alone_covers_no_other_change() {
+    let mut rig = with_list().await;
+    let changes = [edit("bread", "rye bread"), edit("milk", "oat milk")];
+    asks_once(&mut rig, &changes).await;
+    assert_eq!(rig.ask("1", "/deny 1").await, replies::denied_call("edit_file"));
     rig.say("1", "/approve 2");
-    rig.next_messages("1", 3).await;
-    assert_eq!(read(&rig, "list.md").as_deref(), Some("rye bread\noat milk\n"));
+    let heard = rig.next_messages("1", 3).await;
+    // It was shown as a change of a file that has rye bread.
+    let again = heard.iter().find(|text| text.contains("asking again because"));
+    let again = again.expect("a question");
+    assert!(again.contains("\n bread") && again.contains("+oat milk"), "{again}");
+    assert_eq!(read(&rig, "list.md").as_deref(), Some("bread\nmilk\n"));
+    rig.say("1", "/approve 3");
+    let heard = rig.next_messages("1", 3).await;
+    assert!(heard.contains(&"Ready.".to_owned()), "{heard:?}");
+    assert_eq!(read(&rig, "list.md").as_deref(), Some("bread\noat milk\n"));
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn all_changes_of_a_file_are_asked_about_again_if_somebody_else_has_changed_it() {
+    let mut rig = with_list().await;
+    let changes = [edit("bread", "rye bread"), edit("milk", "oat milk")];
+    asks_once(&mut rig, &changes).await;
+    fs::write(rig.workspace().join("list.md"), "bread\nmilk\nsalt\n").unwrap();
+    press(&rig, OWNER, "1", ALL);
+    let heard = rig.next_messages("1", 3).await;
+    let again = heard.iter().find(|text| text.contains("asking again because"));
+    let again = again.expect("a question");
+    assert!(again.contains("+rye bread") && again.contains("+oat milk"), "{again}");
+    assert!(again.contains("\n salt"), "{again}");
+    press(&rig, OWNER, "1", ALL);
+    let heard = rig.next_messages("1", 3).await;
+    assert!(heard.contains(&"Ready.".to_owned()), "{heard:?}");
+    assert_eq!(read(&rig, "list.md").as_deref(), Some("rye bread\noat milk\nsalt\n"));
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_change_that_is_made_unasked_in_between_is_counted_in() {
+    let mut rig = Rig::of(approving(|it| it.approvals.tools = vec!["edit_file".to_owned()])).await;
+    fs::write(rig.workspace().join("list.md"), "bread\nmilk\n").unwrap();
+    let changes = [edit("bread", "rye bread"), append("eggs\n"), edit("eggs", "two eggs")];
+    rig.model.on("change", [calls(&changes), says("Ready.")]);
+    let question = rig.ask("1", "change it").await;
+    assert_eq!(open(&rig), ["1", "2"]);
+    assert!(question.contains("-eggs\n+two eggs"), "{question}");
+    press(&rig, OWNER, "1", ALL);
+    let heard = rig.next_messages("1", 3).await;
+    assert!(heard.contains(&"Ready.".to_owned()), "{heard:?}");
+    assert_eq!(read(&rig, "list.md").as_deref(), Some("rye bread\nmilk\ntwo eggs\n"));
     rig.finish().await;
 }

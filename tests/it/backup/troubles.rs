@@ -1,6 +1,7 @@
 //! Backups in trouble: wrong clocks, files that cannot be read, folders of several homes, leftovers, full disks.
 
 use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
@@ -277,6 +278,63 @@ async fn a_cause_is_named_once() {
     assert_eq!((ended.code, count(&ended.err, "No such file")), (Some(1), 1), "{ended:?}");
     let ended = fixture.run(&["restore", nowhere.to_str().unwrap(), "--replace"]).await;
     assert_eq!((ended.code, count(&ended.err, "No such file")), (Some(1), 1), "{ended:?}");
+}
+
+#[tokio::test]
+async fn a_mark_that_cannot_be_written_keeps_no_home_from_its_backups() {
+    let api = BotApi::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let fixture = ProgramFixture::new(&with_backups(&api, folder.path(), 1));
+    // It stands where the mark is written before it gets its name.
+    let obstacle = fixture.home().join("backup-mark.new");
+    fs::create_dir_all(&obstacle).unwrap();
+    fs::set_permissions(fixture.home(), fs::Permissions::from_mode(0o700)).unwrap();
+    let daemon = fixture.daemon().await;
+    makes_one(&daemon).await;
+    assert!(!fixture.home().join("backup-mark").exists());
+    // Nobody else takes it for theirs, as it has a mark.
+    let made = names(folder.path());
+    let length = "peacrab-20260101-000000-0a0a0a0a.tar.gz".len();
+    assert!(made.len() == 1 && made[0].len() == length, "{made:?}");
+    api.say(&said(&ADA, "hello"));
+    api.wait_for_words(ADA.id, "You said: hello").await;
+    assert_eq!(count(&daemon.log(), "Cannot make"), 0, "{}", daemon.log());
+    daemon.terminate().await;
+    fs::remove_dir(obstacle).unwrap();
+    let daemon = fixture.daemon().await;
+    makes_one(&daemon).await;
+    let own = format!("-{}.tar.gz", mark(&fixture));
+    assert_eq!(names(folder.path()).iter().filter(|name| name.ends_with(&own)).count(), 1);
+}
+
+#[cfg(all(feature = "discord", feature = "slack"))]
+#[tokio::test]
+async fn a_first_backup_from_a_full_disk_is_whole_and_leaves_nothing_there() {
+    use crate::support::disk::Disk;
+    let api = BotApi::start().await;
+    let fixture = ProgramFixture::new(&home(&api));
+    let Some(disk) = Disk::of(&fixture).await else { return };
+    let daemon = disk.begin(&fixture);
+    until("the daemon", async || daemon.log().contains("Started").then_some(())).await;
+    daemon.terminate().await;
+    fs::remove_file(disk.home.join("ballast")).unwrap();
+    disk.fill();
+    let before = names(&disk.home);
+    // Onto the full disk, nothing of it stays.
+    let inside = fixture.home().join("onto-itself.tar.gz");
+    let ended = disk.run(&fixture, &["backup", inside.to_str().unwrap()]).await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.err.contains("the disk is full"), "{ended:?}");
+    assert_eq!(names(&disk.home), before);
+    // Elsewhere it is made, without a mark.
+    let file = fixture.folder().join("kept.tar.gz");
+    let path = file.to_str().unwrap();
+    let ended = disk.run(&fixture, &["backup", path]).await;
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
+    assert_eq!(names(&disk.home), before);
+    disk.make_room();
+    let ended = disk.run(&fixture, &["restore", path, "--replace"]).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
 }
 
 #[cfg(all(feature = "discord", feature = "slack"))]

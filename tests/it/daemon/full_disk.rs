@@ -49,3 +49,33 @@ async fn starts_on_a_full_disk_by_its_ballast_or_waits_for_room() {
     assert!(disk.has("ballast"), "it was not taken in again");
     assert!(daemon.terminate().await.success());
 }
+
+#[tokio::test]
+async fn a_start_that_waits_for_room_leaves_no_empty_store_and_can_be_ended() {
+    let api = BotApi::start().await;
+    let fixture = ProgramFixture::new(&home(&api));
+    let Some(disk) = Disk::of(&fixture).await else {
+        return;
+    };
+    let daemon = disk.begin(&fixture);
+    api.say(&said(&ADA, "hello"));
+    api.wait_for_words(ADA.id, "You said: hello").await;
+    assert!(daemon.terminate().await.success());
+
+    // Somebody begins anew.
+    for name in ["state.db", "ballast"] {
+        fs::remove_file(disk.home.join(name)).unwrap();
+    }
+    disk.fill();
+    let daemon = disk.begin(&fixture);
+    logs(&daemon, "waiting for free space").await;
+    assert!(!disk.has("state.db"));
+    assert!(daemon.terminate().await.success());
+    assert!(!disk.has("state.db"));
+    let daemon = disk.begin(&fixture);
+    logs(&daemon, "waiting for free space").await;
+    disk.make_room();
+    api.say(&said(&ADA, "are you there"));
+    api.wait_for_words(ADA.id, "You said: are you there").await;
+    assert!(daemon.terminate().await.success());
+}

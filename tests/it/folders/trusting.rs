@@ -2,11 +2,15 @@
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::Path;
 
 use peacrab::replies;
+use peacrab::tools::{ToolSet, shell};
 use peacrab::workspace::{Hash, media_type};
+use serde_json::json;
 
-use crate::support::rig::{Rig, USER};
+use crate::support::rig::{Rig, RigOptions, USER};
+use crate::support::script::{calls, says};
 
 /// The command on the button of a question.
 fn button(rig: &Rig) -> String {
@@ -107,6 +111,26 @@ async fn a_file_that_cannot_be_shown_is_copied_by_its_hash_and_cannot_be_run() {
         let mode = fs::metadata(&copy).unwrap().permissions().mode();
         assert_eq!(mode & 0o111, 0, "{name}: {mode:o}");
     }
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn the_copy_of_a_program_that_a_command_has_made_cannot_be_run() {
+    let config = crate::shell::config();
+    let shell = shell::tools(&config, &shell::check_sandbox(&config));
+    let tools = ToolSet::standard_with(shell);
+    let mut rig = Rig::of(RigOptions { tools, ..RigOptions::default() }).await;
+    let make = json!({"command": "echo 'echo evil' > run.sh; chmod 755 run.sh", "untrusted": true});
+    rig.model.on("make it", [calls(&[("exec", make)]), says("Made.")]);
+    assert_eq!(rig.ask("1", "make it").await, "Made.");
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let (file, copy) = (rig.path().join("downloads/run.sh"), rig.workspace().join("notes/run.sh"));
+    assert_eq!(mode(&file), 0o755);
+    assert!(rig.ask("1", "/trust downloads/run.sh").await.contains("echo evil"));
+    let press = button(&rig);
+    assert!(rig.ask("1", &press).await.starts_with("Copied downloads/run.sh to "));
+    assert_eq!(fs::read_to_string(&copy).unwrap(), "echo evil\n");
+    assert_eq!((mode(&file), mode(&copy)), (0o755, 0o600));
     rig.finish().await;
 }
 

@@ -84,6 +84,47 @@ async fn a_run_that_breaks_in_quiet_hours_is_told_of_when_they_end() {
     scene.rig.finish().await;
 }
 
+/// No turn can begin with a run, so that it is closed after some attempts.
+const NO_TURN: &str = "CREATE TRIGGER none BEFORE INSERT ON turns
+    WHEN (SELECT kind FROM sessions WHERE id = NEW.session) = 'heartbeat'
+    BEGIN SELECT raise(ABORT, 'none'); END";
+
+/// It began before them.
+#[tokio::test]
+async fn a_run_that_is_closed_in_quiet_hours_is_told_of_when_they_end() {
+    let mut scene = quiet(80, 240, RigOptions::default()).await;
+    scene.rig.model.on("Is the tide high?", [refuses(), is_silent()]);
+    scene.at(31).await;
+    scene.ended(1).await;
+    scene.rig.execute(NO_TURN);
+    scene.at(70).await;
+    scene.at(85).await;
+    scene.ended(2).await;
+    assert_eq!(scene.beats(), ["failed", "failed"]);
+    assert_eq!(scene.rig.ask("2", "hello").await, "re: hello");
+    assert_eq!(scene.rig.unread("1"), Vec::<String>::new());
+    scene.rig.execute("DROP TRIGGER none");
+    scene.at(241).await;
+    let failed = scene.rig.next_message("2").await;
+    assert!(failed.starts_with("My heartbeat has failed 2 times in a row: "), "{failed}");
+    scene.ended(3).await;
+    scene.rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_run_that_is_closed_by_day_is_told_of_at_once() {
+    let mut scene = Scene::new().await;
+    scene.rig.model.on("Is the tide high?", [refuses()]);
+    scene.at(31).await;
+    scene.ended(1).await;
+    scene.rig.execute(NO_TURN);
+    scene.at(70).await;
+    let failed = scene.rig.next_message("1").await;
+    assert!(failed.starts_with("My heartbeat has failed 2 times in a row: "), "{failed}");
+    scene.rig.execute("DROP TRIGGER none");
+    scene.rig.finish().await;
+}
+
 #[tokio::test]
 async fn a_run_waits_for_the_model_until_its_next_time() {
     let mut scene = Scene::new().await;

@@ -88,9 +88,9 @@ fn of_act(act: Act) -> Vec<Attempt> {
                 json!({"path": "skills/x/SKILL.md", "content": "evil skill"}),
             ),
             attempt(
-                "write_markdown_section",
-                "evil soul",
-                json!({"path": "SOUL.md", "heading": "# Evil", "content": "evil soul"}),
+                "create_markdown_file",
+                "evil craft",
+                json!({"path": "skills/y/SKILL.md", "content": "evil craft"}),
             ),
         ],
         Act::WriteMemory => vec![

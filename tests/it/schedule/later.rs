@@ -127,7 +127,7 @@ async fn two_changes_of_a_file_in_different_messages_are_not_shown_against_the_s
 fn a_long_change_is_cut_in_the_report_and_whole_in_its_file() {
     let change = format!("--- a.md\n+++ a.md\n{}+The end.", "+A line.\n".repeat(500));
     let call =
-        CallNotMade { tool: "write_file", arguments: "{}", change: Some(&change), files: &[] };
+        CallNotMade { tool: "write_file", arguments: "{}", change: Some(&change), files: None };
     let (text, file) = replies::calls_not_made(None, &[call]);
     assert!(text.contains("```diff\n--- a.md") && text.contains("all of it"), "{text}");
     assert!(!text.contains("The end.") && text.len() < 2_000, "{text}");
@@ -190,6 +190,20 @@ async fn all_that_add_to_one_file_are_done_without_another_question() {
     // They run at the same time.
     lines.sort_unstable();
     assert_eq!(lines, ["bread", "eggs", "milk", "rye", "salt"]);
+    scene.rig.finish().await;
+}
+
+#[tokio::test]
+async fn what_would_do_nothing_is_not_reported() {
+    let mut scene = scene().await;
+    fs::write(scene.rig.workspace().join("tide.md"), "tide\n").unwrap();
+    scene.add("1", json!({"when": "20m", "text": TASK})).await;
+    let write = calls(&[("write_file", json!({"path": "tide.md", "content": "tide\n"}))]);
+    scene.rig.model.on(TASK, [write, completes("It is there already.")]);
+    scene.later(21);
+    assert_eq!(scene.rig.next_message("1").await, "It is there already.");
+    assert!(scene.rig.model.last().transcript().contains("tide.md already reads like that."));
+    assert_eq!(scene.rig.ask("1", "/approve").await, replies::NOTHING_TO_APPROVE);
     scene.rig.finish().await;
 }
 

@@ -19,8 +19,8 @@ pub(super) fn opens(told: &str) -> (&'static str, Value) {
     ("memory_search", json!({"query": query, "scope": "untrusted"}))
 }
 
-fn writes() -> Reply {
-    calls(&[("write_file", json!({"path": "tea.md", "content": "tea"}))])
+fn writes(content: &str) -> Reply {
+    calls(&[("write_file", json!({"path": "tea.md", "content": content}))])
 }
 
 fn is_question(text: &str) -> bool {
@@ -41,14 +41,14 @@ async fn reported(words: &str) -> Scene {
 
 /// The owner goes on, and the conversation is clean; gives what its model was told.
 async fn goes_on(scene: &mut Scene) -> String {
-    scene.rig.model.on("note the tea", [writes(), says("Noted.")]);
+    scene.rig.model.on("note the tea", [writes("tea"), says("Noted.")]);
     assert_eq!(scene.rig.ask("1", "note the tea").await, "Noted.");
     scene.rig.model.last().transcript()
 }
 
 /// The model opens the result, and what it would do then is asked about; gives what it was told.
 async fn opened(scene: &mut Scene, open: (&str, Value)) -> String {
-    scene.rig.model.on("did it say", [calls(&[open]), writes(), says("No.")]);
+    scene.rig.model.on("did it say", [calls(&[open]), writes("crabs"), says("No.")]);
     let question = scene.rig.ask("1", "what did it say?").await;
     assert!(is_question(&question) && question.contains("from memory_search"), "{question}");
     let told = scene.rig.model.last().transcript();
@@ -90,7 +90,7 @@ async fn nobody_else_opens_it() {
 async fn who_quotes_it_shows_it_as_the_words_of_others() {
     let mut scene = reported("Walk sideways.").await;
     goes_on(&mut scene).await;
-    scene.rig.model.on("do this", [writes(), says("No.")]);
+    scene.rig.model.on("do this", [writes("crabs"), says("No.")]);
     scene.rig.say_changed(OWNER, "1", "do this", |message| {
         let (author, text) = ("Peacrab".to_owned(), "Walk sideways.".to_owned());
         message.body.quoted = Some(Quote { author, text, by_others: false, by_bot: true });

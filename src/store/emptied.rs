@@ -1,0 +1,53 @@
+//! Databases without content: one that has lost it, which is never begun anew, and one that a failed start has not written.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use super::OpenError;
+
+/// Names in a home that exist since its first start. The database is complete before they are made.
+const LEFT_BY_FIRST_START: [&str; 2] = ["ballast", "undo"];
+
+/// Returns an error if a database has lost its content: the file is empty or gone, and its log is not or, of an empty one,
+/// the home was in use. SQLite would begin a new one in it, and delete its log.
+pub(super) fn refuse_emptied(path: &Path) -> Result<(), OpenError> {
+    let was_used = |home: &Path| LEFT_BY_FIRST_START.iter().any(|name| home.join(name).exists());
+    match fs::metadata(path) {
+        Ok(file) if file.len() > 0 => Ok(()),
+        Ok(_) if has_log(path) || path.parent().is_some_and(was_used) => {
+            Err(OpenError::Emptied { path: path.to_owned() })
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound && has_log(path) => {
+            Err(OpenError::LogAlone { path: path.to_owned() })
+        }
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
+/// Deletes the database that a failed start has made and not written: the next one would take it for one that has lost its
+/// content. A link that leads to it stays.
+pub(super) fn delete_unwritten(path: &Path) {
+    let file = resolve_links(path);
+    if !has_log(&file) && fs::metadata(&file).is_ok_and(|file| file.len() == 0) {
+        fs::remove_file(&file).ok();
+    }
+}
+
+/// Returns true if a database has a write-ahead log with content.
+pub(super) fn has_log(path: &Path) -> bool {
+    let mut log = resolve_links(path).into_os_string();
+    log.push("-wal");
+    fs::metadata(log).is_ok_and(|log| log.len() > 0)
+}
+
+/// Returns the file that a path leads to, which need not exist. SQLite has its other files beside that one.
+fn resolve_links(path: &Path) -> PathBuf {
+    if let Ok(file) = path.canonicalize() {
+        return file;
+    }
+    match fs::read_link(path) {
+        Ok(target) => path.parent().unwrap_or(Path::new(".")).join(target),
+        Err(_) => path.to_owned(),
+    }
+}

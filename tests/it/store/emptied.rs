@@ -1,0 +1,59 @@
+//! A database that a failed start has made, and one that has lost its content.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use peacrab::store::{OpenError, Store, StoreOptions, has_store};
+use tempfile::TempDir;
+
+fn open(home: &Path) -> Result<(), OpenError> {
+    Store::open(home, &StoreOptions::default()).map(drop)
+}
+
+#[test]
+fn a_start_that_fails_leaves_no_empty_database() {
+    for is_link in [false, true] {
+        let (home, disk) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+        // It was in use, and somebody has moved its store away.
+        fs::create_dir(home.path().join("undo")).unwrap();
+        let mut file = home.path().join("state.db");
+        if is_link {
+            let target = disk.path().join("kept.db");
+            symlink(&target, &file).unwrap();
+            file = target;
+        }
+        // SQLite cannot write without a journal.
+        let journal = PathBuf::from(format!("{}-journal", file.display()));
+        fs::create_dir(&journal).unwrap();
+        let refused = open(home.path()).unwrap_err();
+        assert!(matches!(refused, OpenError::Database { .. }), "{refused}");
+        assert!(!file.exists());
+        fs::remove_dir(&journal).unwrap();
+        open(home.path()).unwrap();
+        assert!(fs::metadata(&file).unwrap().len() > 0);
+        assert_eq!(home.path().join("state.db").is_symlink(), is_link);
+    }
+}
+
+#[test]
+fn a_log_whose_database_is_empty_or_gone_is_not_begun_over() {
+    for is_empty in [true, false] {
+        let home = TempDir::new().unwrap();
+        let log = home.path().join("state.db-wal");
+        fs::write(&log, "the last changes").unwrap();
+        if is_empty {
+            fs::write(home.path().join("state.db"), "").unwrap();
+        }
+        let refused = open(home.path()).unwrap_err();
+        match is_empty {
+            true => assert!(matches!(refused, OpenError::Emptied { .. }), "{refused}"),
+            false => assert!(matches!(refused, OpenError::LogAlone { .. }), "{refused}"),
+        }
+        assert!(has_store(home.path()));
+        assert_eq!(fs::read_to_string(&log).unwrap(), "the last changes");
+        // An empty one has none.
+        fs::write(&log, "").unwrap();
+        open(home.path()).unwrap();
+    }
+}
