@@ -1,5 +1,6 @@
 //! A person who is removed: nothing of theirs goes on, and nothing of others ends.
 
+use peacrab::conversation::asks::{ApprovalSettings, Approvals};
 use peacrab::replies;
 use peacrab::types::session::QueueMode;
 use serde_json::json;
@@ -59,6 +60,29 @@ async fn their_subagents_take_up_no_places_of_others() {
     assert!(heard.contains(&replies::subagent_ended(5, "count waves", true, "three")), "{heard:?}");
     gate.open();
     rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_subagent_that_waits_for_an_answer_ends_with_the_access_of_its_person() {
+    for verb in ["block", "remove"] {
+        let mut parts = open_to_all();
+        let approvals = Approvals { tools: vec!["write_file".to_owned()], roles: Vec::new() };
+        parts.agent.asking = ApprovalSettings { approvals, ..ApprovalSettings::default() };
+        let mut rig = with_a_user(parts).await;
+        let writes = calls(&[("write_file", json!({"path": "note.md", "content": "x"}))]);
+        rig.model.on("go", [spawns(&["write it down"]), says("It has begun.")]);
+        rig.model.on("write it down", [writes]);
+        rig.say_as(STRANGER, "66", "go");
+        let heard = rig.next_messages("66", 2).await;
+        assert!(heard.contains(&replies::ASKED_ELSEWHERE.to_owned()), "{heard:?}");
+        assert!(rig.next_message("1").await.contains("Approve?"));
+        let order = format!("/people {verb} {}", number(&rig, STRANGER));
+        rig.say("1", &order);
+        // The answer, and the question that is closed.
+        rig.next_messages("1", 2).await;
+        assert_eq!(states(&rig), ["stopped"], "{verb}");
+        rig.finish().await;
+    }
 }
 
 #[tokio::test]
