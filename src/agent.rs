@@ -55,7 +55,7 @@ pub use approvals::{ApprovalJudge, ApprovalVerdict, VerdictRefusal};
 pub use budget::{BudgetCommand, apply_budget_command, budgets_listing};
 pub use command::{Pairing, pair};
 pub use jobs::{chat_kind_of_command, check_may_command};
-pub use people::{PeopleCommand, PeopleReply, apply_people_command};
+pub use people::{PeopleCommand, PeopleReply, apply_people_command, notify_of_change};
 pub use skills::{skills_json, skills_text};
 
 use crate::bus::journal::WaitingMessage;

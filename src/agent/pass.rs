@@ -66,6 +66,7 @@ impl Agent {
                 self.try_to_handle(control).await;
             }
         };
+        self.side_questions.cancel_stopped(&self.services).await?;
         self.hand_over_changed().await;
         self.resume_due_waits().await;
         self.begin_turns().await;

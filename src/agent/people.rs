@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use rusqlite::Connection;
 
 use crate::bus::journal::{self, InboundOutcome, WaitingMessage};
-use crate::bus::outbox;
+use crate::bus::{Bus, outbox};
 use crate::conversation::budgets::stored;
 use crate::conversation::ledger::sums::{LedgerFilter, spent_since};
 use crate::conversation::ledger::{self, USAGE_PERIOD};
@@ -125,8 +125,16 @@ pub(super) async fn handle(
         Ok(())
     };
     store.write("people", Sync::Now, handle).await?;
-    services.bus.folders.notify();
+    notify_of_change(&services.bus);
     Ok(())
+}
+
+/// Wakes the tasks that work on the files, the conversations and the jobs of a person who was removed.
+pub fn notify_of_change(bus: &Bus) {
+    bus.folders.notify();
+    bus.inbox.notify();
+    bus.jobs.notify();
+    bus.closed.notify();
 }
 
 /// The answer to a `/people` order.

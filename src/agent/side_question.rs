@@ -13,7 +13,7 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::STORE_PAUSE;
-use crate::bus::journal::{InboundOutcome, WaitingMessage};
+use crate::bus::journal::{self, InboundOutcome, RowId, WaitingMessage};
 use crate::bus::outbox;
 use crate::bus::side_questions;
 use crate::conversation::ledger::{self, CallCause, Charge, Payer};
@@ -47,9 +47,16 @@ const SIDE_QUESTION_TIME_MAX: Duration = Duration::from_secs(180);
 #[derive(Default)]
 pub(super) struct SideQuestions {
     tasks: JoinSet<()>,
-    running: HashMap<Address, (Id, CancellationToken)>,
+    running: HashMap<Address, RunningQuestion>,
     /// True once the side questions that a crash interrupted were reported.
     has_reported: bool,
+}
+
+/// A task that answers a side question.
+struct RunningQuestion {
+    task: Id,
+    row: RowId,
+    stop: CancellationToken,
 }
 
 impl SideQuestions {
@@ -103,16 +110,38 @@ impl SideQuestions {
             let until = stop.clone();
             let task =
                 async move { until.run_until_cancelled(Box::pin(answering)).await.unwrap_or(()) };
-            self.running.insert(at, (self.tasks.spawn(task).id(), stop));
+            let task = self.tasks.spawn(task).id();
+            self.running.insert(at, RunningQuestion { task, row, stop });
         }
         Ok(())
     }
 
     /// Cancels a side question that was stopped in the store.
     pub(super) fn stop(&mut self, at: &Address) {
-        if let Some((_, stop)) = self.running.get(at) {
-            stop.cancel();
+        if let Some(running) = self.running.get(at) {
+            running.stop.cancel();
         }
+    }
+
+    /// Cancels the side questions that were stopped in the store because their person was removed.
+    pub(super) async fn cancel_stopped(&self, services: &Services) -> Result<(), StoreError> {
+        if self.running.is_empty() {
+            return Ok(());
+        }
+        let rows: Vec<_> = self.running.values().map(|running| running.row).collect();
+        let find_stopped = move |store: &Connection| {
+            let mut stopped = Vec::new();
+            for row in rows {
+                if journal::outcome_of(store, row)? == Some(InboundOutcome::Stopped) {
+                    stopped.push(row);
+                }
+            }
+            Ok(stopped)
+        };
+        let stopped = services.bus.store.read(find_stopped).await?;
+        let running = self.running.values().filter(|running| stopped.contains(&running.row));
+        running.for_each(|running| running.stop.cancel());
+        Ok(())
     }
 
     /// Returns the addresses at which side questions are being answered.
@@ -126,7 +155,7 @@ impl SideQuestions {
             Ok((id, ())) => id,
             Err(error) => error.id(),
         };
-        self.running.retain(|_, (running, _)| *running != id);
+        self.running.retain(|_, running| running.task != id);
         Some(())
     }
 

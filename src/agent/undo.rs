@@ -55,12 +55,9 @@ pub(super) async fn handle(
             (_, id) => (scope, id),
         };
         let owner = folder_owner(store, &at.channel, &who.id)?;
-        let target = actions::find_undo_target(store, &scope, id)?;
-        let target = match target {
-            Some(target) if reader.is_kept_from(store, target.id)? => None,
-            target => target,
-        };
-        let has_earlier = target.is_none() && can_undo_last(store, &reader, &whole)?;
+        let target = actions::find_undo_target(store, &reader, &scope, id)?;
+        let has_earlier =
+            target.is_none() && actions::find_undo_target(store, &reader, &whole, None)?.is_some();
         Ok((begun, target, owner, has_earlier))
     };
     let (begun, target, owner, has_earlier) = turns.services.bus.store.read(query).await?;
@@ -105,18 +102,6 @@ pub(super) async fn handle(
             let undoing = UndoChange { mark, begun: call, change, kept };
             make(&turns.services, control, &target, undoing).await
         }
-    }
-}
-
-/// Returns true if a reader could undo the last change in a scope by its number.
-fn can_undo_last(
-    store: &Connection,
-    reader: &ActionReader,
-    scope: &ActionScope,
-) -> rusqlite::Result<bool> {
-    match actions::find_undo_target(store, scope, None)? {
-        Some(target) => reader.is_kept_from(store, target.id).map(|is_kept| !is_kept),
-        None => Ok(false),
     }
 }
 
@@ -233,7 +218,7 @@ pub(super) async fn list(
     let query = move |store: &Connection| {
         let session = actions::session_at(store, &at)?;
         let scope = ActionScope::of(&who, role, chat_kind, session);
-        reader.hide_private(store, &scope, actions::list(store, &scope, None, limit)?)
+        reader.list(store, &scope, None, limit)
     };
     let found = services.bus.store.read(query).await?;
     if found.is_empty() {

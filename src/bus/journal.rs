@@ -7,6 +7,7 @@ mod row;
 mod times;
 mod unreadable;
 mod waits;
+mod withdrawing;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -16,8 +17,8 @@ pub use self::origins::{
 };
 pub use self::past::{
     MessageProgress, bots_in_a_row, containers_of, count_files, files_at, first_of_turn,
-    last_heard, last_row, note_turned_away, origin_of, outcome_of, progress_of, question,
-    refused_last, text_of, was_addressed, was_turned_away,
+    has_group_message, is_by, last_heard, last_row, note_turned_away, origin_of, outcome_of,
+    progress_of, question, refused_last, text_of, was_addressed, was_turned_away,
 };
 pub use self::pruning::{forget_turn, prune};
 pub use self::row::{InboundOutcome, RowId, RowRange, UnreadableRow, WaitingMessage};
@@ -29,7 +30,7 @@ pub use self::unreadable::{
     WaitingCommands, close_unreadable, store_unreadable, store_unreadable_row, unreadable_at,
 };
 pub use self::waits::{WaitingRow, all_waiting, is_empty, waiting_row};
-use crate::people::persons::PersonAccount;
+pub use self::withdrawing::{WithdrawnRows, withdraw, withdraw_commands, withdraw_private_of};
 use crate::store::{Json, Time};
 use crate::types::message::{Address, ChannelName, DedupKey, Inbound, MessageAuthor, SenderId};
 use crate::types::origin::Origin;
@@ -373,52 +374,4 @@ pub fn settle(store: &Connection, row: RowId, outcome: InboundOutcome) -> rusqli
         )?
         .execute(params![outcome, row])?;
     Ok(settled > 0)
-}
-
-/// Withdraws the commands that wait at an address and are older than `before`. Messages go on waiting.
-pub fn withdraw_commands(
-    store: &Connection,
-    at: &Origin,
-    before: RowId,
-) -> rusqlite::Result<usize> {
-    let (channel, chat, thread) = origin_params(at);
-    store
-        .prepare_cached(
-            "UPDATE inbound SET state = 'done', outcome = 'stopped'
-             WHERE state = 'waiting' AND control = 1 AND channel = ? AND chat = ? AND thread IS ?
-             AND id < ?",
-        )?
-        .execute(params![channel, chat, thread, before])
-}
-
-/// Withdraws everything that an account has waiting in private chats, including commands.
-pub fn withdraw_private_of(store: &Connection, account: &PersonAccount) -> rusqlite::Result<()> {
-    let author = MessageAuthor::Person(account.sender.clone());
-    store
-        .prepare_cached(
-            "UPDATE inbound SET state = 'done', outcome = 'stopped'
-             WHERE state = 'waiting' AND channel = ? AND sender = ? AND iif(json_valid(message),
-             ifnull(json_extract(message, '$.chat_kind'), json_extract(message, '$.place')),
-             'private') = 'private'",
-        )?
-        .execute(params![account.channel, author_param(&author)])
-        .map(drop)
-}
-
-/// Withdraws the messages that wait at an address and are older than `before`: all of them, or one
-/// sender's. Includes commands: one that still waits is carried out next to the conversation.
-pub fn withdraw(
-    store: &Connection,
-    at: &Origin,
-    before: RowId,
-    sender: Option<&SenderId>,
-) -> rusqlite::Result<usize> {
-    let (channel, chat, thread) = origin_params(at);
-    store
-        .prepare_cached(
-            "UPDATE inbound SET state = 'done', outcome = 'stopped'
-             WHERE state = 'waiting' AND channel = ?1 AND chat = ?2 AND thread IS ?3
-             AND id < ?4 AND (?5 IS NULL OR sender = ?5)",
-        )?
-        .execute(params![channel, chat, thread, before, sender])
 }

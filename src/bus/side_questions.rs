@@ -4,6 +4,7 @@
 use rusqlite::{Connection, params};
 
 use crate::bus::journal::{self, InboundOutcome, RowId, WaitingMessage};
+use crate::people::persons::PersonAccount;
 use crate::types::message::{Address, SenderId};
 
 /// Marks a side question as being answered. Returns false if it does not wait any more.
@@ -60,4 +61,15 @@ pub fn stop(
              AND channel = ?1 AND chat = ?2 AND thread IS ?3 AND (?4 IS NULL OR sender = ?4)",
         )?
         .execute(params![channel, chat, thread, sender, InboundOutcome::Stopped])
+}
+
+/// Stops the side questions of an account, wherever it asked them.
+pub fn stop_all_of(store: &Connection, account: &PersonAccount) -> rusqlite::Result<()> {
+    store
+        .prepare_cached(
+            "UPDATE inbound SET state = 'done', outcome = ?
+             WHERE state = 'in turn' AND turn IS NULL AND channel = ? AND sender = ?",
+        )?
+        .execute(params![InboundOutcome::Stopped, account.channel, account.sender])
+        .map(drop)
 }

@@ -28,7 +28,7 @@ use crate::control::listing::{self, Listing};
 use crate::control::{
     self, ChatLine, ControlRequest, ControlServer, MESSAGE_BYTES_MAX, Response, Status,
 };
-use crate::conversation::actions::{self, Action, ActionReader, ActionScope};
+use crate::conversation::actions::{Action, ActionReader, ActionScope};
 use crate::conversation::ledger::breakdown::describe_usage;
 use crate::people::persons::PersonAccount;
 use crate::people::{self, LOCAL, People};
@@ -115,8 +115,7 @@ fn listed_actions(store: &Connection, limit: usize) -> rusqlite::Result<Vec<Acti
     let local = PersonAccount { channel: TERMINAL.into(), sender: LOCAL.into() };
     let accounts = owner.into_iter().chain([local]).collect();
     let reader = ActionReader { people: People::default(), accounts };
-    let scope = ActionScope::ALL;
-    reader.hide_private(store, &scope, actions::list(store, &scope, None, limit)?)
+    reader.list(store, &ActionScope::ALL, None, limit)
 }
 
 /// Asks the running daemon one thing.

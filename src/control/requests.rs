@@ -9,7 +9,7 @@ use super::listing::{self, Listing};
 use super::{ACTIONS_MAX, ControlServer, Response, channel_statuses};
 use crate::agent::{self, BudgetCommand, Pairing, PeopleCommand, PeopleReply};
 use crate::control::send::{self, SendRequest};
-use crate::conversation::actions::{self, ActionReader, ActionScope};
+use crate::conversation::actions::{ActionReader, ActionScope};
 use crate::doctor::{Finding, links};
 use crate::people::persons::PersonAccount;
 use crate::people::{self, LOCAL, Role};
@@ -107,10 +107,7 @@ pub(super) async fn actions(server: &ControlServer, limit: usize) -> Result<Resp
     let services = &server.turns.services;
     let account = PersonAccount { channel: server.terminal.name().clone(), sender: LOCAL.into() };
     let reader = ActionReader { people: services.bus.people.clone(), accounts: vec![account] };
-    let list = move |store: &Connection| {
-        let scope = ActionScope::ALL;
-        reader.hide_private(store, &scope, actions::list(store, &scope, None, limit)?)
-    };
+    let list = move |store: &Connection| reader.list(store, &ActionScope::ALL, None, limit);
     services.bus.store.read(list).await.map(Response::Actions)
 }
 
@@ -165,7 +162,7 @@ pub(super) async fn people(
     let (people, now) = (services.bus.people.clone(), services.now());
     let handle = move |store: &Connection| agent::apply_people_command(store, &people, order, now);
     let done = services.bus.store.write("people", Sync::Now, handle).await?;
-    services.bus.folders.notify();
+    agent::notify_of_change(&services.bus);
     Ok(match done {
         Ok(PeopleReply::Words(answer)) => Response::Done(answer),
         Ok(PeopleReply::Card(question)) => Response::Done(question.text),

@@ -5,6 +5,7 @@ mod before_images;
 mod private;
 mod pruning;
 mod found_changes;
+mod undoing;
 
 use std::collections::BTreeMap;
 
@@ -18,10 +19,10 @@ use before_images::GRACE;
 pub use found_changes::{ActionAuthor, FoundChange, note, was_reported};
 pub use private::ActionReader;
 pub use pruning::{BlobsWanted, PruneMark, prune, prune_commands};
+pub use undoing::{UndoTarget, change_that_undoes, find_undo_target};
 
 use crate::bus::journal::read_origin_at;
 use crate::conversation::sources;
-use crate::memory;
 use crate::people::Role;
 use crate::provider::{COMPLETION, CONVERSE};
 use crate::replies;
@@ -30,9 +31,7 @@ use crate::types::message::{Address, ChatKind, Sender, SenderId};
 use crate::types::origin::Origin;
 use crate::types::session::{CallId, FileUndo, Intent, SessionId, TurnId};
 use crate::types::source::{self, Source};
-use crate::workspace::{
-    FileChange, FileError, FileScope, Hash, OpenedFile, Workspace, WorkspacePath,
-};
+use crate::workspace::WorkspacePath;
 
 /// Maximum length of an input and an output in lists of actions, in characters.
 const SHOWN_CHARS_MAX: usize = 2_000;
@@ -156,8 +155,8 @@ const ACTION: &str = "c.id, ifnull(c.started, t.started), c.tool, substr(c.argum
     s.id, s.channel, s.chat, s.thread, c.undo IS NOT NULL AND c.state IN ('done', 'interrupted'),
     c.undone IS NOT NULL";
 
-/// Returns actions, newest first.
-pub fn list(
+/// Returns actions, newest first, whoever may see them.
+fn list(
     store: &Connection,
     scope: &ActionScope,
     tool: Option<&str>,
@@ -255,100 +254,6 @@ fn read_action(row: &Row<'_>) -> rusqlite::Result<Action> {
             (false, false) => UndoState::None,
         },
     })
-}
-
-/// An action that may be undone.
-#[derive(Clone, Debug, PartialEq)]
-pub struct UndoTarget {
-    pub id: CallId,
-    pub tool: String,
-    undo: Option<FileUndo>,
-    undone: bool,
-}
-
-/// Returns the action with a number, or without one the last action that can be undone. None if there is none in
-/// the scope.
-pub fn find_undo_target(
-    store: &Connection,
-    scope: &ActionScope,
-    id: Option<CallId>,
-) -> rusqlite::Result<Option<UndoTarget>> {
-    store
-        .prepare_cached(&format!(
-            "SELECT c.id, c.tool, iif(c.state IN ('done', 'interrupted'), c.undo, NULL), c.undone IS NOT NULL
-             {SEEN} AND iif(:id IS NULL, c.undo IS NOT NULL AND c.undone IS NULL AND c.tool <> '{UNDO}'
-             AND c.state IN ('done', 'interrupted'), c.id = :id) ORDER BY c.id DESC LIMIT 1"
-        ))?
-        .query_row(
-            named_params! {
-                ":whose": scope.whose,
-                ":session": scope.session,
-                ":id": id,
-            },
-            |row| {
-                let undo = row.get::<_, Option<Json<_>>>(2)?.map(|undo| undo.0);
-                Ok(UndoTarget { id: row.get(0)?, tool: row.get(1)?, undo, undone: row.get(3)? })
-            },
-        )
-        .optional()
-}
-
-/// Returns the change that undoes an action, or an explanation why it cannot be undone.
-pub fn change_that_undoes(
-    workspace: &Workspace,
-    images: &BeforeImages,
-    target: &UndoTarget,
-    scope: &FileScope,
-) -> Result<FileChange, String> {
-    let number = target.id;
-    if target.undone {
-        return Err(replies::already_undone(number));
-    }
-    let Some(undo) = &target.undo else {
-        return Err(replies::cannot_undo(number, &target.tool));
-    };
-    let path: WorkspacePath =
-        undo.path.parse().map_err(|_| replies::cannot_undo(number, &target.tool))?;
-    let refused = |error: crate::workspace::FileError| replies::not_undone(&error.to_string());
-    let (path, file) = workspace.open_to_change(&path, scope).map_err(refused)?;
-    let current_hash = file.map(OpenedFile::hash).transpose().map_err(refused)?;
-    if current_hash.as_ref().map(Hash::as_str) != undo.after.as_deref() {
-        let difference = difference_since(workspace, images, &path, undo);
-        return Err(replies::changed_since(&path, &difference));
-    }
-    match (&undo.before, current_hash) {
-        (None, Some(current_hash)) => Ok(FileChange::removal(path, current_hash)),
-        (None, None) => Err(replies::cannot_undo(number, &target.tool)),
-        (Some(before), current_hash) => {
-            let contents = Hash::parse(before).and_then(|before| images.get(&before));
-            let contents = contents.ok_or_else(|| replies::old_content_gone(&path))?;
-            Ok(FileChange::new(path, current_hash, contents))
-        }
-    }
-}
-
-/// Returns the difference of a file since an action. If its content after the action is no longer known, returns
-/// the difference since before the action.
-fn difference_since(
-    workspace: &Workspace,
-    images: &BeforeImages,
-    path: &WorkspacePath,
-    undo: &FileUndo,
-) -> String {
-    let text = |hash: &Option<String>| {
-        let contents = images.get(&Hash::parse(hash.as_deref()?)?)?;
-        String::from_utf8(contents).ok()
-    };
-    let current = match workspace.open_without_links(path).and_then(OpenedFile::read_text) {
-        Ok(current) => Some(current),
-        Err(FileError::Missing(_)) => None,
-        Err(_) => return String::new(),
-    };
-    let former = match &undo.after {
-        None => Some(String::new()),
-        after => text(after).or_else(|| text(&undo.before)),
-    };
-    memory::changes(&former.unwrap_or_default(), &current.unwrap_or_default()).unwrap_or_default()
 }
 
 /// A change that a command is about to undo. It is recorded as an action of its own.

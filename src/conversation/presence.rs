@@ -3,7 +3,7 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::bus::journal::address_params;
+use crate::bus::journal::{self, address_params};
 use crate::people::{self, persons};
 use crate::store::{Json, LenientJson};
 use crate::types::message::{Address, ChatKind, Sender, SenderId};
@@ -22,6 +22,25 @@ pub fn chat_kind_of(store: &Connection, at: &Address) -> rusqlite::Result<ChatKi
         .query_row(params![at.channel, at.chat], |row| row.get::<_, Json<ChatKind>>(0))
         .optional()?;
     Ok(chat_kind.map_or(ChatKind::Group, |chat_kind| chat_kind.0))
+}
+
+/// Returns true if a chat is known as a group: people have spoken to the bot there, and never in private. A note of a job
+/// may have opened the conversation of a chat of which nothing is known.
+pub fn is_known_group(store: &Connection, at: &Address) -> rusqlite::Result<bool> {
+    let (has_private, has_group): (bool, bool) = store
+        .prepare_cached(
+            "SELECT EXISTS (SELECT 1 FROM sessions s
+                 WHERE s.kind = 'chat' AND s.channel = ?1 AND s.chat = ?2 AND s.chat_kind = ?3),
+             EXISTS (SELECT 1 FROM sessions s JOIN turns t ON t.session = s.id
+                 WHERE s.kind = 'chat' AND s.channel = ?1 AND s.chat = ?2 AND s.chat_kind = ?4
+                 AND NOT t.noted)",
+        )?
+        .query_row(
+            params![at.channel, at.chat, Json(ChatKind::Private), Json(ChatKind::Group)],
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        )?;
+    // Commands alone begin no conversation.
+    Ok(!has_private && (has_group || journal::has_group_message(store, at)?))
 }
 
 /// Returns the person who was last answered at an address, if the chat is private.

@@ -7,9 +7,10 @@ use rusqlite::{Connection, OptionalExtension, params};
 use crate::bus::journal::{origin_params, read_address};
 use crate::conversation::forgetting::{forget_sessions, forget_turns, forget_unseen_turns};
 use crate::conversation::history;
+use crate::conversation::presence;
 use crate::conversation::settings;
 use crate::people::persons::PersonAccount;
-use crate::store::{Json, Time};
+use crate::store::{Json, LenientJson, Time};
 use crate::types::message::{Address, ChatKind, Sender};
 use crate::types::origin::Origin;
 use crate::types::session::{SessionId, Settings, TurnId};
@@ -66,7 +67,8 @@ pub fn open_for(origin: &Origin) -> String {
     format!("closed IS NULL AND {kinds} AND channel = ? AND chat = ? AND ifnull(thread, '') = ?")
 }
 
-/// Returns the addresses of an account's open private conversations.
+/// Returns the addresses of an account's open private conversations. One that somebody else reads is none of them, although
+/// it may have turns that worked for the account: notes of its jobs, and those of older versions.
 pub fn private_of(store: &Connection, account: &PersonAccount) -> rusqlite::Result<Vec<Address>> {
     let mut open = store.prepare_cached(
         "SELECT s.channel, s.chat, s.thread FROM sessions s
@@ -75,10 +77,20 @@ pub fn private_of(store: &Connection, account: &PersonAccount) -> rusqlite::Resu
              AND json_extract(t.sender, '$.id') = ?)",
     )?;
     let chat_kind = Json(ChatKind::Private);
-    open.query_map(params![account.channel, chat_kind, account.sender], read_address)?.collect()
+    let with_turns =
+        open.query_map(params![account.channel, chat_kind, account.sender], read_address)?;
+    let mut own = Vec::new();
+    for at in with_turns.collect::<rusqlite::Result<Vec<_>>>()? {
+        let reader = presence::private_reader(store, &at)?;
+        if reader.is_none_or(|reader| reader.id == account.sender) {
+            own.push(at);
+        }
+    }
+    Ok(own)
 }
 
-/// Returns the id of the open session of an origin. Opens one if there is none.
+/// Returns the id of the open session of an origin. Opens one if there is none. One that a note has opened as a group's,
+/// because nobody had spoken there, becomes private with the first message in private.
 pub fn open_or_begin(
     store: &Connection,
     origin: impl Into<Origin>,
@@ -87,10 +99,17 @@ pub fn open_or_begin(
     let origin = origin.into();
     let (channel, chat, thread) = origin_params(&origin);
     let open = store
-        .prepare_cached(&format!("SELECT id FROM sessions WHERE {}", open_for(&origin)))?
-        .query_row((&channel, &chat, thread.unwrap_or_default()), |row| row.get(0))
+        .prepare_cached(&format!("SELECT id, chat_kind FROM sessions WHERE {}", open_for(&origin)))?
+        .query_row((&channel, &chat, thread.unwrap_or_default()), |row| {
+            Ok((row.get::<_, SessionId>(0)?, row.get::<_, LenientJson<ChatKind>>(1)?.0))
+        })
         .optional()?;
-    if let Some(open) = open {
+    if let Some((open, stored_kind)) = open {
+        if chat_kind == ChatKind::Private && stored_kind != Some(ChatKind::Private) {
+            store
+                .prepare_cached("UPDATE sessions SET chat_kind = ? WHERE id = ?")?
+                .execute(params![Json(chat_kind), open])?;
+        }
         return Ok(open);
     }
     store

@@ -16,8 +16,9 @@ use crate::replies;
 use crate::store::{
     FILE, FreeSpace, MigrationProgress, OnFull, OpenError, Store, StoreError, StoreOptions, Sync,
 };
-use crate::tasks::schedule;
+use crate::tasks::{schedule, subagents};
 use crate::trust::path_watch;
+use crate::turn::background;
 use crate::types::safe_mode::SafeMode;
 
 /// Pause before a full disk is checked again.
@@ -95,10 +96,12 @@ pub(super) fn explain(home: &Path, error: anyhow::Error) -> anyhow::Error {
     }
 }
 
-/// Reads what is kept in memory, and notifies the owner if the store was opened on a full disk.
+/// Ends work that was left behind, reads what is kept in memory, and notifies the owner if the store was opened on a full
+/// disk.
 pub(super) async fn prepare(bus: &Bus) -> Result<(), StoreError> {
     notify_if_full(bus).await;
     report_cut_off(bus).await?;
+    end_stray_subagents(bus).await?;
     let activations = bus.people.activations.clone();
     bus.store.read(move |store| activations.load(store)).await
 }
@@ -111,6 +114,18 @@ async fn report_cut_off(bus: &Bus) -> Result<(), StoreError> {
     let report = bus.store.write("commands cut off", Sync::Now, path_watch::report_cut_off);
     if let Err(error) = report.await {
         tracing::warn!(%error, "Cannot tell people of a command that was cut off, will try again at the next start");
+    }
+    Ok(())
+}
+
+/// Ends subagents that were left behind without a turn, before turns begin.
+async fn end_stray_subagents(bus: &Bus) -> Result<(), StoreError> {
+    if bus.store.read(subagents::strays).await?.is_empty() {
+        return Ok(());
+    }
+    let end = bus.store.write("subagents left behind", Sync::Later, background::end_strays);
+    if let Err(error) = end.await {
+        tracing::warn!(%error, "Cannot end subagents that were left behind, will try again at the next start");
     }
     Ok(())
 }

@@ -54,7 +54,7 @@ pub use request::{JobRequest, JobRequestKind, JobRequester, is_named_time};
 pub(super) use run::prune;
 pub use run::{
     AT_ONCE_MAX, CommandRun, HISTORY_MAX, PastRun, Run, begin_command, find_job_run, find_turn_run,
-    history, list_command_runs, running_for,
+    history, list_command_runs, running_for, running_of,
 };
 pub use settling::{FAILURES_MAX, FAILURES_TOLD, settle};
 pub use time_parser::{at, cron, every, zone, zone_in};

@@ -7,12 +7,13 @@ use chrono::{DateTime, Duration, Utc};
 use rusqlite::{Connection, params};
 use serde::{Deserialize, Serialize};
 
-use crate::bus::journal::{address_params, task_key};
+use crate::bus::journal::{self, address_params, task_key};
 use crate::conversation::actions;
 use crate::conversation::deferred::{ApprovedCall, DeferredCall};
 use crate::conversation::sessions::{self, TurnSession};
 use crate::conversation::task_sessions::{self, SessionTerms};
 use crate::conversation::transcript::{self, CallTurn};
+use crate::people::persons::PersonAccount;
 use crate::store::{LenientJson, Time, integer_columns};
 use crate::tasks::assignment::{self, Assignment};
 use crate::tasks::outcome::{TaskOutcome, TaskState};
@@ -270,7 +271,8 @@ fn with_turn(
     store: &Connection,
     task: Running<SubagentDetails>,
 ) -> rusqlite::Result<Option<RunningSubagent>> {
-    let (id, asked_at) = (SubagentId(task.number), task.to);
+    let (id, origin) = (SubagentId(task.number), origin_of(store, &task)?);
+    let asked_at = task.to;
     let SubagentDetails { parent, call, task, .. } = task.details;
     let Some(call) = call else { return Ok(None) };
     let Some(CallTurn { turn, is_waiting, reply_to, by }) = transcript::turn_of_call(store, call)?
@@ -280,15 +282,58 @@ fn with_turn(
     Ok(Some(RunningSubagent {
         id,
         task,
-        origin: id.task().origin(&asked_at.channel),
         parent: transcript::is_open(store, parent)?.then_some(parent),
-        by: by.map(|id| Author { channel: asked_at.channel.clone(), id }),
+        by: by.map(|id| Author { channel: origin.channel().clone(), id }),
+        origin,
         asked_at,
         call,
         is_awaited: is_waiting,
         turn,
         reply_to,
     }))
+}
+
+/// Returns the origin of a subagent. Its person may be known on another channel than that of its result.
+fn origin_of(store: &Connection, task: &Running<SubagentDetails>) -> rusqlite::Result<Origin> {
+    let stored = task.row.map_or(Ok(None), |row| journal::origin_of(store, row))?;
+    let id = SubagentId(task.number).task();
+    Ok(stored.unwrap_or_else(|| id.origin(&task.to.channel)))
+}
+
+/// Returns the origins of the running subagents that work for an account, wherever their results go.
+pub fn running_of(store: &Connection, account: &PersonAccount) -> rusqlite::Result<Vec<Origin>> {
+    let mut origins = Vec::new();
+    for task in table::running::<SubagentDetails>(store)? {
+        if task.row.map_or(Ok(false), |row| journal::is_by(store, row, account))? {
+            origins.push(origin_of(store, &task)?);
+        }
+    }
+    Ok(origins)
+}
+
+/// A subagent whose work has ended without it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StraySubagent {
+    pub origin: Origin,
+    /// True if a call waits for its end.
+    pub is_awaited: bool,
+}
+
+/// Returns the running subagents whose rows are done although no turn works on them. Older versions left some behind.
+pub fn strays(store: &Connection) -> rusqlite::Result<Vec<StraySubagent>> {
+    let mut strays = Vec::new();
+    for task in table::running::<SubagentDetails>(store)? {
+        let (Some(row), Some(session)) = (task.row, task.session) else { continue };
+        let is_deleted = journal::origin_of(store, row)?.is_none();
+        let is_done = is_deleted || journal::outcome_of(store, row)?.is_some();
+        if !is_done || sessions::has_unfinished(store, session)? {
+            continue;
+        }
+        let origin = origin_of(store, &task)?;
+        let is_awaited = with_turn(store, task)?.is_some_and(|subagent| subagent.is_awaited);
+        strays.push(StraySubagent { origin, is_awaited });
+    }
+    Ok(strays)
 }
 
 /// Returns the running subagents, at most [`AT_ONCE_MAX`] and [`APPROVED_AT_ONCE_MAX`], oldest first.

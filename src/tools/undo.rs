@@ -43,8 +43,7 @@ impl Tool for ListActions {
         let limit = args.limit.clamp(1, LIST_MAX);
         let tool = (!args.tool.is_empty()).then_some(args.tool);
         let list = move |store: &_| {
-            let found = actions::list(store, &scope, tool.as_deref(), limit)?;
-            let found = reader.hide_private(store, &scope, found)?;
+            let found = reader.list(store, &scope, tool.as_deref(), limit)?;
             let sources = actions::sources_of(store, &found)?;
             Ok((found, sources))
         };
@@ -85,13 +84,7 @@ impl Tool for Undo {
             None => scope(cx).within(Some(cx.session)),
         };
         let reader = cx.action_reader();
-        let find_target = move |store: &_| {
-            let target = actions::find_undo_target(store, &scope, id)?;
-            Ok(match target {
-                Some(target) if reader.is_kept_from(store, target.id)? => None,
-                target => target,
-            })
-        };
+        let find_target = move |store: &_| actions::find_undo_target(store, &reader, &scope, id);
         let found = cx.actions.store.search(find_target).await?;
         let Some(target) = found else {
             let message = id.map(replies::no_such_action);

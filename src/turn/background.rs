@@ -13,6 +13,8 @@ pub(crate) use kind::{Background, TIME_MAX, TaskEnd, TaskLimits};
 
 use crate::bus::journal::{self, InboundOutcome, RowId};
 use crate::conversation::{sessions, transcript};
+use crate::replies;
+use crate::tasks::subagents::{self, StraySubagent};
 use crate::tasks::{self, TaskOutcome};
 use crate::turn::refused;
 use crate::types::message::{Address, SenderId};
@@ -83,6 +85,20 @@ pub(crate) fn stop(store: &Connection, tasks: &[Origin]) -> rusqlite::Result<()>
         }
         journal::withdraw(store, task, RowId(i64::MAX), None)?;
         end(store, task, &TaskEnd::by_program(TaskOutcome::Stopped, None, None))?;
+    }
+    Ok(())
+}
+
+/// Ends the subagents that were left behind without a turn, and would take up places forever. A call that waits for one
+/// gets an outcome; people hear nothing, because nobody waits for it any more.
+pub(crate) fn end_strays(store: &Connection) -> rusqlite::Result<()> {
+    for StraySubagent { origin, is_awaited } in subagents::strays(store)? {
+        tracing::warn!(%origin, "Ended a subagent that was left behind without a turn");
+        let (how, message) = match is_awaited {
+            true => (TaskOutcome::Interrupted, Some(replies::SUBAGENT_GAVE_UP)),
+            false => (TaskOutcome::Stopped, None),
+        };
+        end(store, &origin, &TaskEnd::by_program(how, None, message))?;
     }
     Ok(())
 }

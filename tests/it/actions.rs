@@ -139,6 +139,26 @@ async fn others_see_the_actions_of_their_own_conversation_only() {
 }
 
 #[tokio::test]
+async fn what_somebody_else_did_for_a_conversation_does_not_hide_ones_own() {
+    let mut rig = Rig::new().await;
+    write(&mut rig, USER, "2", ("b.md", "two")).await;
+    write(&mut rig, USER, "2", ("c.md", "three")).await;
+    // The last change is that of the owner's job, which reports here.
+    rig.execute(
+        "UPDATE turns SET sender = '{\"id\":\"7\",\"name\":\"Person 7\"}' WHERE id = (SELECT max(id) FROM turns)",
+    );
+    rig.say_as(USER, "2", "/actions 1");
+    let told = rig.next_message("2").await;
+    assert!(told.contains("b.md") && !told.contains("c.md"), "{told}");
+    rig.say_as(USER, "2", "/undo");
+    let told = rig.next_message("2").await;
+    assert!(told.starts_with("Undone") && told.contains("b.md"), "{told}");
+    rig.say_as(USER, "2", "/undo");
+    assert_eq!(rig.next_message("2").await, replies::NOTHING_TO_UNDO);
+    rig.finish().await;
+}
+
+#[tokio::test]
 async fn in_a_new_conversation_the_command_names_what_undoes_an_earlier_change() {
     let mut rig = Rig::new().await;
     assert_eq!(rig.ask("1", "/undo").await, replies::NOTHING_TO_UNDO);

@@ -465,9 +465,8 @@ async fn a_command_to_compact_waits_for_the_turn_and_survives_a_restart() {
 #[tokio::test]
 async fn stop_ends_a_compaction_and_new_leaves_it_behind() {
     let mut rig = rig().await;
-    for (command, answer) in
-        [("/stop", replies::stopped_and_withdrawn(1)), ("/new", replies::NEW_SESSION.to_owned())]
-    {
+    let and_dropped = replies::and_dropped(replies::NEW_SESSION.to_owned(), 1);
+    for (command, answer) in [("/stop", replies::stopped_and_withdrawn(1)), ("/new", and_dropped)] {
         for n in 0..3 {
             rig.ask("1", &format!("n{n}")).await;
         }

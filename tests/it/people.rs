@@ -3,6 +3,7 @@
 mod folders;
 mod isolation;
 mod orders;
+mod removal;
 mod telling;
 
 use std::sync::Arc;

@@ -295,6 +295,24 @@ async fn one_that_was_cut_off_too_often_is_told_as_interrupted() {
     rig.finish().await;
 }
 
+/// An older version ended their turns alone, and they took up places for ever.
+#[tokio::test]
+async fn those_that_were_left_behind_are_ended_at_the_start() {
+    let mut rig = Rig::new().await;
+    let gate = Gate::shut();
+    rig.model.on("go", [spawns(&[TASK]), says("It has begun.")]);
+    rig.model.on(TASK, [held(&gate, says("lost"))]);
+    assert_eq!(rig.ask("1", "go").await, "It has begun.");
+    rig.wait_at(&gate).await;
+    rig.stop().await;
+    rig.execute("UPDATE turns SET ending = '\"stopped\"', ended = 1 WHERE ending IS NULL");
+    rig.execute("UPDATE inbound SET state = 'done', outcome = 'stopped' WHERE state = 'in turn'");
+    rig.start().await;
+    assert_eq!(states(&rig), ["stopped"]);
+    assert_eq!(rig.ask("1", "hello").await, "re: hello");
+    rig.finish().await;
+}
+
 #[tokio::test]
 async fn a_failure_is_told() {
     let mut rig = Rig::new().await;

@@ -7,6 +7,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::origins::{address_params, read_address, read_origin};
 use super::row::{InboundOutcome, RowId, read_waiting, readable};
+use crate::people::persons::PersonAccount;
 use crate::store::{LenientJson, Time};
 use crate::types::message::{Address, ChannelName, ChatId, DedupKey, Inbound, MessageId, SenderId};
 use crate::types::origin::Origin;
@@ -40,6 +41,18 @@ pub fn was_addressed(store: &Connection, at: &Address) -> rusqlite::Result<bool>
     store
         .prepare_cached("SELECT 1 FROM inbound WHERE channel = ? AND chat = ? AND thread IS ?")?
         .exists(address_params(at))
+}
+
+/// Returns true if a message of a person came from a chat as a group.
+pub fn has_group_message(store: &Connection, at: &Address) -> rusqlite::Result<bool> {
+    // The sender of a task is in brackets.
+    store
+        .prepare_cached(
+            "SELECT 1 FROM inbound WHERE channel = ? AND chat = ? AND sender NOT LIKE '(%'
+             AND iif(json_valid(message), ifnull(json_extract(message, '$.chat_kind'),
+                 json_extract(message, '$.place')), NULL) = 'group'",
+        )?
+        .exists(params![at.channel, at.chat])
 }
 
 /// Returns the newest message of each address of a channel since a time, newest first. The number of
@@ -78,6 +91,17 @@ pub fn origin_of(store: &Connection, row: RowId) -> rusqlite::Result<Option<Orig
         .prepare_cached("SELECT channel, chat, thread FROM inbound WHERE id = ?")?
         .query_row([row], read_origin)
         .optional()
+}
+
+/// Returns true if a row is a message of an account, or the assignment of its subagent. False if the row was deleted.
+pub fn is_by(store: &Connection, row: RowId, account: &PersonAccount) -> rusqlite::Result<bool> {
+    let author = store
+        .prepare_cached("SELECT channel, chat, thread, sender FROM inbound WHERE id = ?")?
+        .query_row([row], |row| Ok((read_origin(row)?, row.get::<_, SenderId>(3)?)))
+        .optional()?;
+    Ok(author.is_some_and(|(origin, sender)| {
+        (origin.channel(), &sender) == (&account.channel, &account.sender)
+    }))
 }
 
 /// Returns the outcome of a message. None if it has none yet, or was deleted.

@@ -88,7 +88,7 @@ fn open_conversation(store: &Connection, run: &Run) -> rusqlite::Result<SessionI
 /// A run as the model of a conversation is told of it.
 struct DescribedRun<'a> {
     run: &'a Run,
-    /// The job's text. None in a private chat of somebody else than its person.
+    /// The job's text. None in a private chat of somebody else than its person, and in an unknown chat.
     about: Option<String>,
 }
 

@@ -46,13 +46,12 @@ pub(super) fn restrict<'a>(
     Ok(Cow::Owned(job))
 }
 
-/// Returns true if a job reports to a private chat of somebody else than its person.
+/// Returns true if a job reports to a private chat of somebody else than its person, or to a chat of which nothing is known.
 pub(super) fn is_for_somebody_else(
     store: &Connection,
     definition: &JobDefinition,
 ) -> rusqlite::Result<bool> {
-    Ok(definition.chat_kind == ChatKind::Group
-        && presence::chat_kind_of(store, &definition.to)? == ChatKind::Private)
+    Ok(definition.chat_kind == ChatKind::Group && !presence::is_known_group(store, &definition.to)?)
 }
 
 fn is_read_by(

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bus::journal::{self, InboundOutcome, RowId};
 use crate::conversation::transcript;
+use crate::people::persons::PersonAccount;
 use crate::store::{LenientJson, Time, slice};
 use crate::tasks::outcome::TaskOutcome;
 use crate::tasks::schedule::job::{self, Job, JobId, UnreadableJob};
@@ -227,6 +228,18 @@ pub fn running_for(
             !run.is_here
                 && definition.to == *at
                 && whose.is_none_or(|whose| definition.sender.id == *whose)
+        }));
+    }
+    Ok(runs)
+}
+
+/// Returns the running runs of an account's jobs, wherever their results go.
+pub fn running_of(store: &Connection, account: &PersonAccount) -> rusqlite::Result<Vec<Run>> {
+    let mut runs = Vec::new();
+    for task in table::running::<RunDetails>(store)? {
+        runs.extend(with_job(store, task)?.filter(|run| {
+            let definition = &run.job.definition;
+            (&definition.known_on, &definition.sender.id) == (&account.channel, &account.sender)
         }));
     }
     Ok(runs)

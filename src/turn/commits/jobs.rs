@@ -72,7 +72,7 @@ fn is_over(store: &Connection, run: &Run) -> rusqlite::Result<bool> {
 
 /// Ends the work on a run: a background task, a turn in a conversation with the subagents for which it waits,
 /// or a shell command.
-fn stop_run(store: &Connection, run: &Run) -> rusqlite::Result<()> {
+pub(super) fn stop_run(store: &Connection, run: &Run) -> rusqlite::Result<()> {
     if !run.is_here {
         return background::stop(store, &[run.origin()]);
     }

@@ -1,32 +1,37 @@
 //! Separates an account from its past when its person is removed. A later user of the account counts as somebody else,
 //! and finds no earlier conversations, jobs or permissions. Also ends the turns of people who have lost their access.
 
+use std::slice;
+
 use rusqlite::Connection;
 
-use crate::bus::journal::{self, InboundOutcome, RowId};
-use crate::bus::outbox;
+use crate::bus::journal::{self, InboundOutcome};
+use crate::bus::{outbox, side_questions};
 use crate::conversation::transcript::{self, UnfinishedTurn};
 use crate::conversation::{asks, deferred, incognito, sessions};
 use crate::people::listing;
 use crate::people::persons::{self, PersonAccount};
 use crate::replies;
 use crate::store::{Store, Sync};
-use crate::tasks::schedule;
+use crate::tasks::{schedule, subagents};
+use crate::turn::background;
 use crate::turn::commits::guarded::commit_if_running;
 use crate::turn::commits::{delegated, jobs};
 use crate::turn::error::CommitError;
 use crate::types::message::Inbound;
-use crate::types::origin::Origin;
 use crate::types::session::{TurnId, TurnOutcome};
 
-/// Ends the account's turns, withdraws what it has waiting in private, closes its private conversations, and removes its
-/// jobs, its permanent permissions and the calls that it could have made later.
+/// Ends the account's background tasks, turns and side questions, withdraws what it has waiting in private, closes its
+/// private conversations, and removes its jobs, its permanent permissions and the calls that it could have made later.
 pub(crate) fn part_from_past(store: &Connection, account: &PersonAccount) -> rusqlite::Result<()> {
+    for run in schedule::running_of(store, account)? {
+        jobs::stop_run(store, &run)?;
+    }
+    background::stop(store, &subagents::running_of(store, account)?)?;
     end_turns_of(store, account, |_| true)?;
+    side_questions::stop_all_of(store, account)?;
     journal::withdraw_private_of(store, account)?;
     for at in sessions::private_of(store, account)? {
-        // A run of a job of theirs may wait there.
-        journal::withdraw(store, &Origin::Chat(at.clone()), RowId(i64::MAX), None)?;
         incognito::end(store, &at, None)?;
         sessions::close(store, &at)?;
     }
@@ -53,7 +58,18 @@ fn end_turns_of(
     let is_theirs =
         |turn: &UnfinishedTurn| turn.sender.id == *sender && turn.origin.channel() == channel;
     let turns = transcript::unfinished(store)?.into_iter();
-    turns.filter(|turn| is_theirs(turn) && ends(turn)).try_for_each(|turn| end(store, turn.turn))
+    for turn in turns.filter(|turn| is_theirs(turn) && ends(turn)) {
+        // It may have ended with a turn that waited for it.
+        if !transcript::is_running(store, turn.turn)? {
+            continue;
+        }
+        end(store, turn.turn)?;
+        if turn.origin.task().is_some() {
+            // A task ends with its turn, or else it would take up a place forever.
+            background::stop(store, slice::from_ref(&turn.origin))?;
+        }
+    }
+    Ok(())
 }
 
 fn end(store: &Connection, turn: TurnId) -> rusqlite::Result<()> {

@@ -87,13 +87,11 @@ pub(crate) async fn stop_conversation(
             journal::settle_turn(store, turn.turn, InboundOutcome::Stopped)?;
         }
         let whose = (!commands_all).then_some(&speaker.id);
-        let waited = journal::count_waiting(store, at)?;
         let withdrawn = match kind {
             // Waiting messages are answered in the conversation that goes on.
             StopKind::Clean => journal::withdraw_commands(store, &control.origin, control.id)?,
             _ => journal::withdraw(store, &control.origin, control.id, whose)?,
         };
-        let dropped = waited.saturating_sub(journal::count_waiting(store, at)?);
         let side_questions = side_questions::stop(store, at, whose)?;
         let tasks = background::stop_for(store, at, whose)?;
         if kind != StopKind::Stop {
@@ -121,16 +119,18 @@ pub(crate) async fn stop_conversation(
                     replies::INCOGNITO.to_owned()
                 }
             };
-            reply_with(&replies::and_dropped(reply, dropped))?;
+            reply_with(&replies::and_dropped(reply, withdrawn.by_people))?;
             return Ok(StoppedTasks { turn: true, waiting: true, side_questions: true, tasks });
         }
-        match (own.is_empty(), withdrawn) {
-            (true, 0) if side_questions > 0 || !tasks.is_empty() => reply_with(replies::STOPPED)?,
+        let has_stopped_more = side_questions > 0 || !tasks.is_empty() || withdrawn.of_tasks > 0;
+        match (own.is_empty(), withdrawn.by_people) {
+            (true, 0) if has_stopped_more => reply_with(replies::STOPPED)?,
             (true, 0) if !others.is_empty() => reply_with(replies::NOT_YOURS_TO_STOP)?,
             (true, 0) => reply_with(replies::NOTHING_TO_STOP)?,
-            (_, withdrawn) => reply_with(&replies::stopped_and_withdrawn(withdrawn))?,
+            (_, by_people) => reply_with(&replies::stopped_and_withdrawn(by_people))?,
         };
-        let (turn, waiting, side_questions) = (!own.is_empty(), withdrawn > 0, side_questions > 0);
+        let (turn, waiting, side_questions) =
+            (!own.is_empty(), !withdrawn.is_empty(), side_questions > 0);
         Ok(StoppedTasks { turn, waiting, side_questions, tasks })
     };
     store.write("stop", Sync::Now, stop).await

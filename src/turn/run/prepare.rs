@@ -349,13 +349,17 @@ fn session_of(
         }
         None => None,
     };
-    match found {
-        Some(session) => Ok(session),
+    let session = match found {
+        Some(session) => session,
         None => {
             let stored = transcript::open_session(store, origin)?;
-            Ok(stored.unwrap_or_else(|| Session::new(origin, chat_kind)))
+            stored.unwrap_or_else(|| Session::new(origin, chat_kind))
         }
-    }
+    };
+    // A note may have opened it as a group's, because nobody had spoken there.
+    let is_private = origin.chat().is_some() && chat_kind == ChatKind::Private;
+    let chat_kind = if is_private { ChatKind::Private } else { session.chat_kind };
+    Ok(Session { chat_kind, ..session })
 }
 
 /// Returns true if a conversation gets a snapshot: it is private, not a guest's, and has none yet.

@@ -549,3 +549,21 @@ async fn private_jobs_of_others_show_only_when_they_run() {
     }
     scene.rig.finish().await;
 }
+
+#[tokio::test]
+async fn a_run_that_waits_is_no_message_that_a_command_drops() {
+    for (command, words) in [("/stop", replies::STOPPED), ("/new", replies::NEW_SESSION)] {
+        let mut scene = Scene::new().await;
+        scene.add("1", json!({"when": "20m", "text": TASK, "kind": "here"})).await;
+        let gate = Gate::shut();
+        scene.rig.model.on("think", [held(&gate, says("lost"))]);
+        scene.rig.say("1", "think");
+        scene.rig.wait_at(&gate).await;
+        scene.later(21);
+        scene.rig.waiting(1).await;
+        assert_eq!(scene.rig.ask("1", command).await, words);
+        gate.open();
+        scene.rig.wait_for_count("SELECT count(*) FROM tasks WHERE state = 'stopped'", 1).await;
+        scene.rig.finish().await;
+    }
+}

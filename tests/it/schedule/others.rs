@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::jobs::{Scene, TASK, completes};
 use super::references::opens;
-use crate::support::rig::{OWNER, Rig, USER};
+use crate::support::rig::{OTHER_USER, OWNER, Rig, USER};
 use crate::support::script::{Reply, calls, says};
 
 /// Changes a job as if it was made on the machine, to report to a chat.
@@ -165,6 +165,46 @@ async fn the_steps_of_a_run_are_shown_to_the_person_who_made_the_job_alone() {
 }
 
 #[tokio::test]
+async fn a_chat_in_which_nobody_has_spoken_counts_as_that_of_somebody_else() {
+    let mut scene = household().await;
+    scene.add("1", json!({"when": "20m", "text": TASK})).await;
+    made_on_the_machine(&scene.rig, "3");
+    scene.rig.execute("UPDATE jobs SET chat_kind = '\"group\"'");
+    scene.rig.model.on(TASK, [reads("shared/page.txt"), completes("Hello.")]);
+    scene.later(21);
+    assert_eq!(scene.rig.next_message("3").await, "Hello.");
+    scene.rig.say_as(OTHER_USER, "3", "/actions");
+    assert_eq!(scene.rig.next_message("3").await, replies::NO_ACTIONS);
+    scene.rig.say_as(OTHER_USER, "3", "who is there?");
+    assert_eq!(scene.rig.next_message("3").await, "re: who is there?");
+    let told = scene.rig.model.last().transcript();
+    assert!(told.contains("[Job 1 was due") && !told.contains(TASK), "{told}");
+    // It is their own, private conversation, although a report has opened it.
+    assert_eq!(
+        scene.rig.query("SELECT DISTINCT chat_kind FROM sessions WHERE chat = '3'"),
+        ["\"private\""]
+    );
+    scene.rig.say_as(OTHER_USER, "3", "/actions");
+    assert_eq!(scene.rig.next_message("3").await, replies::NO_ACTIONS);
+    let shown = scene.rig.ask("1", "/actions").await;
+    assert!(shown.contains("shared/page.txt"), "{shown}");
+    scene.rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_group_that_has_sent_only_commands_is_known_as_one() {
+    let mut scene = household().await;
+    scene.rig.say("-1", "/jobs add 20m | look at the tide");
+    assert!(scene.rig.next_message("-1").await.contains("job 1"));
+    let error = ProviderError::Refused("no credit".to_owned());
+    scene.rig.model.on(TASK, [Reply::Fails(error)]);
+    scene.later(21);
+    let told = scene.rig.next_message("-1").await;
+    assert!(told.starts_with("Job 1 (look at the tide) failed, and I"), "{told}");
+    scene.rig.finish().await;
+}
+
+#[tokio::test]
 async fn a_run_has_at_most_the_role_of_the_person_who_reads_its_result() {
     let mut scene = household().await;
     scene.add("1", json!({"when": "20m", "text": TASK})).await;
@@ -195,10 +235,11 @@ async fn what_a_former_version_did_is_not_listed_to_its_reader() {
 
 #[tokio::test]
 async fn the_text_of_a_failed_job_for_somebody_else_goes_to_the_owner_alone() {
-    for owner_is_known in [true, false] {
+    // Nobody has spoken in the last chat.
+    for (owner_is_known, to) in [(true, "2"), (false, "2"), (true, "3")] {
         let mut scene = household().await;
         scene.add("1", json!({"when": "20m", "text": TASK})).await;
-        made_on_the_machine(&scene.rig, "2");
+        made_on_the_machine(&scene.rig, to);
         scene.rig.execute("UPDATE jobs SET chat_kind = '\"group\"'");
         if !owner_is_known {
             scene.rig.execute("DELETE FROM owner_place");
