@@ -203,14 +203,18 @@ async fn a_question_ends_with_the_access_of_its_person() {
     for verb in ["block", "remove"] {
         let mut rig = Rig::of(open_to_all()).await;
         rig.ask("1", "hello").await;
-        let asks = calls(&[("ask_question", json!({"question": "Which?"}))]);
+        let asks = calls(&[("ask_question", json!({"question": "Which?", "choices": ["red"]}))]);
         rig.model.on("paint", [asks]);
         rig.say_as(STRANGER, "66", "paint it");
-        assert_eq!(rig.next_message("66").await, "Which?");
+        let question = rig.next_message("66").await;
+        assert!(question.starts_with("Which?"), "{question}");
         let them = number(&rig, STRANGER);
         rig.ask("1", &format!("/people {verb} {them}")).await;
-        let withdrawn = replies::closed("Which?", replies::NO_LONGER_NEEDED);
-        assert_eq!(rig.next_message("66").await, withdrawn, "{verb}");
+        let withdrawn = rig.next_message("66").await;
+        assert!(
+            withdrawn.ends_with(&replies::closed("", replies::NO_LONGER_NEEDED)),
+            "{withdrawn}"
+        );
         assert_eq!(rig.query("SELECT state FROM asks"), ["cancelled"], "{verb}");
         assert_eq!(rig.query("SELECT state FROM calls"), ["skipped"], "{verb}");
         rig.stop_and_start_again().await;

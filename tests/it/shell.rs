@@ -354,10 +354,19 @@ async fn a_command_waits_for_approval_where_the_config_says_so() {
     rig.wait_until(|rig| rig.workspace().join("it").exists()).await;
 }
 
+/// A folder of a user, who has spoken once.
+async fn make_project(rig: &mut Rig) {
+    rig.say_as(USER, "5", "hello");
+    rig.next_message("5").await;
+    let project = rig.path().join(rig.files_of(USER).root().unwrap()).join("project");
+    fs::create_dir_all(project).unwrap();
+}
+
 #[tokio::test]
 async fn who_may_run_commands_decides_about_their_own_paths_with_the_network() {
     let config = Config { network: shell::NetworkRule::On, role: Role::User, ..config() };
     let mut rig = Rig::of(RigOptions { tools: tools(&config), ..RigOptions::default() }).await;
+    make_project(&mut rig).await;
     let both = json!({"command": "pwd", "network": true, "paths": ["project"]});
     for yes in [true, false] {
         rig.model.on("pull", [calls(&[("exec", both.clone())]), says("Pulled.")]);
@@ -383,6 +392,7 @@ async fn who_may_run_commands_decides_about_their_own_paths_with_the_network() {
     let mut rig =
         Rig::of(RigOptions { tools: tools(&config), agent, ..RigOptions::default() }).await;
     rig.ask("1", "hello").await;
+    make_project(&mut rig).await;
     rig.model.on("pull", [calls(&[("exec", both)]), says("No.")]);
     rig.say_as(USER, "5", "pull my project");
     let question = rig.next_message("1").await;

@@ -48,7 +48,7 @@ pub fn has_group_message(store: &Connection, at: &Address) -> rusqlite::Result<b
     // The sender of a task is in brackets.
     store
         .prepare_cached(
-            "SELECT 1 FROM inbound WHERE channel = ? AND chat = ? AND sender NOT LIKE '(%'
+            "SELECT 1 FROM inbound WHERE channel = ? AND chat = ? AND substr(sender, 1, 1) <> '('
              AND iif(json_valid(message), ifnull(json_extract(message, '$.chat_kind'),
                  json_extract(message, '$.place')), NULL) = 'group'",
         )?

@@ -57,7 +57,7 @@ fn withdraw_where(
     let mut statement = store.prepare_cached(&format!(
         "UPDATE inbound SET state = 'done', outcome = 'stopped'
          WHERE state = 'waiting' AND channel = ?1 AND chat = ?2 AND thread IS ?3 AND id < ?4
-         AND {condition} RETURNING sender LIKE '(%'"
+         AND {condition} RETURNING substr(sender, 1, 1) = '('"
     ))?;
     let mut withdrawn = WithdrawnRows::default();
     for is_task in statement.query_map(params, |row| row.get::<_, bool>(0))? {
