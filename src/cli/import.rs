@@ -3,6 +3,7 @@
 
 pub mod formats;
 mod other_folder;
+mod sparse;
 
 use std::ffi::OsStr;
 use std::fmt::Display;
@@ -36,8 +37,8 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 /// Conversations with their calls can be longer, in bytes.
 const SESSION_BYTES_MAX: u64 = 64 << 20;
 
-/// Lists of jobs, in bytes.
-const JOBS_BYTES_MAX: u64 = 8 << 20;
+/// Lists of jobs, in bytes: each job is a line of the report.
+const JOBS_BYTES_MAX: u64 = 1 << 20;
 
 /// Files and folders that are named because they are left out; the others are counted.
 const LEFT_OUT_MAX: usize = 100;

@@ -1,5 +1,6 @@
 //! `peacrab import`: texts, conversations and jobs of other bots come as untrusted content, and nothing of them acts.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
@@ -275,6 +276,42 @@ async fn links_and_pipes_of_the_other_bot_are_not_read() {
     let ended = import(&fixture, "nanobot", &other).await;
     for line in ["- cron/jobs.json: a link", "- sessions/x.meta.json: too large"] {
         assert!(ended.out.lines().any(|it| it == line), "{line}: {}", ended.out);
+    }
+}
+
+#[tokio::test]
+async fn a_conversation_takes_no_memory_for_what_is_no_text() {
+    let (fixture, other) = fixture().await;
+    let hello = json!({"role": "user", "content": "Hello"});
+    let numbers = "1,".repeat(8 << 20);
+    put(&other, "sessions/a.json", &format!("{{\"messages\":[{numbers}{hello}]}}"));
+    let parts = format!("{{\"role\":\"user\",\"content\":[{numbers}{{\"text\":\"Hi\"}}]}}");
+    put(&other, "sessions/b.jsonl", &format!("{parts}\n{hello}\n"));
+    let limited = ["/bin/sh", "-c", "ulimit -v 700000; exec \"$@\"", "sh"].map(OsStr::new);
+    let command = fixture.command(&limited, &["import", "nanobot", other.to_str().unwrap()]);
+    let ended = fixture.run_with(command, "").await;
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    let into = fixture.home().join("downloads/imports/nanobot/sessions");
+    assert_eq!(fs::read_to_string(into.join("a.md")).unwrap(), "user: Hello\n\n");
+    assert_eq!(fs::read_to_string(into.join("b.md")).unwrap(), "user: Hi\n\nuser: Hello\n\n");
+}
+
+#[test]
+fn a_conversation_of_any_shape_is_read() {
+    let read = |text: &str| read_session(text, None).map(|it| (it.text, it.messages, it.skipped));
+    let parts = json!([1, {"text": "a"}, {"text": 2}, {"text": "b"}, "c"]);
+    let messages = json!([null, true, 1.5, "x", [{"role": "user"}], {"role": ["user"]},
+        {"role": "user", "content": {"text": "no"}}, {"role": "user", "content": parts, "timestamp": 1},
+        {"role": "assistant", "content": "d", "timestamp": "noon", "tool": {"role": "user"}}]);
+    let text = "user: a\nb\n\nassistant (noon): d\n\n";
+    let whole = json!({"messages": messages, "summary": "S", "more": {"messages": []}});
+    let expected = (format!("Summary: S\n\n{text}"), 2, 0);
+    assert_eq!(read(&whole.to_string()), Some(expected));
+    let lines: Vec<_> = messages.as_array().unwrap().iter().map(ToString::to_string).collect();
+    assert_eq!(read(&lines.join("\n")), Some((text.to_owned(), 2, 0)));
+    assert_eq!(read("{\"messages\": 1}\n{"), Some((String::new(), 0, 1)));
+    for text in ["", "{", &"[".repeat(1_000)] {
+        assert_eq!(read(text), None, "{text}");
     }
 }
 
