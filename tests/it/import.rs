@@ -315,6 +315,56 @@ fn a_conversation_of_any_shape_is_read() {
     }
 }
 
+#[tokio::test]
+async fn configs_keys_and_files_with_a_second_name_are_left_out() {
+    let (fixture, other) = fixture().await;
+    workspace(&other);
+    let left_out = [
+        "config.json",
+        "Config.prod.YAML",
+        "service-account.json",
+        "credentials",
+        "id_rsa",
+        "id_ed25519.pub",
+        "key.pem",
+        "prod.env",
+    ];
+    for name in left_out {
+        put(&other, &format!("skills/knots/{name}"), "secret-of-theirs");
+    }
+    put(&other, "skills/knots/configure.sh", "echo");
+    put(&other, "skills/knots/id_of_knots.py", "print()");
+    put(fixture.folder(), "secret.md", "secret-of-theirs");
+    for name in ["hard.md", "skills/knots/hard.txt", "sessions/hard.json"] {
+        fs::create_dir_all(other.join(name).parent().unwrap()).unwrap();
+        fs::hard_link(fixture.folder().join("secret.md"), other.join(name)).unwrap();
+    }
+    let deep = format!("memory/{}x.md", "d/".repeat(9));
+    put(&other, &deep, "deep");
+    put(&other, "sessions/a.json", "{\"messages\":[]}");
+    put(&other, "sessions/a.jsonl", "{\"role\":\"user\",\"content\":\"Hi\"}");
+    symlink("/etc/passwd", other.join("sessions/a.meta.json")).unwrap();
+
+    let ended = import(&fixture, "nanobot", &other).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let mut lines: Vec<_> =
+        left_out.iter().map(|name| format!("- skills/knots/{name}: a config or a key")).collect();
+    for name in ["hard.md", "skills/knots/hard.txt", "sessions/hard.json"] {
+        lines.push(format!("- {name}: has a second name"));
+    }
+    lines.push(format!("- memory{}: too deep", "/d".repeat(8)));
+    lines.push("- sessions/a.meta.json: a link".to_owned());
+    for line in lines {
+        let count = ended.out.lines().filter(|it| *it == line).count();
+        assert_eq!(count, 1, "{line}: {}", ended.out);
+    }
+    let into = fixture.home().join("downloads/imports/nanobot");
+    for name in ["configure.sh", "id_of_knots.py", "SKILL.md"] {
+        assert!(into.join("skills/knots").join(name).exists(), "{name}");
+    }
+    assert!(!into.join("hard.md").exists() && !into.join("skills/knots/key.pem").exists());
+}
+
 #[test]
 fn nothing_is_hidden_in_a_proposed_line() {
     let now: DateTime<Utc> = "2026-11-23T12:00:00Z".parse().unwrap();
