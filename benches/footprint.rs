@@ -103,6 +103,7 @@ fn sandbox_cost() -> Result<String> {
         env: BTreeMap::new(),
         bounds: CommandLimits::new(1 << 29, 1 << 28, 1 << 30, 128),
         least: Protections::default(),
+        places: Vec::new(),
     };
     let order = SandboxCommand {
         command: ":".to_owned(),

@@ -40,11 +40,11 @@ use std::process::ExitCode;
 
 pub use cgroup::adopt_cgroup;
 pub use command::{
-    AccountKind, CommandLimits, ENTRY, NetworkAccess, Protections, Sandbox, SandboxCommand,
-    SandboxLevel,
+    AccountKind, CommandLimits, ENTRY, KnownPlace, NetworkAccess, Protections, Sandbox,
+    SandboxCommand, SandboxLevel,
 };
 pub use output::{KeptOutput, WHOLE_BYTES_MAX};
-pub use paths::{ExposedPath, find_exposed_path, is_of_system, resolve_links};
+pub use paths::{ExposedPath, find_exposed_path, find_places, is_of_system, resolve_links};
 pub use program::{ProgramStreams, SandboxedProgram};
 pub use readable::readable;
 pub use scratch::sweep;

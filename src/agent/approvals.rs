@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use crate::bus::journal::WaitingMessage;
 use crate::bus::outbox;
 use crate::conversation::asks::{self, Approvals, Ask, AskId, AskOutcome, AskedCall, Grant};
-use crate::conversation::deferred::{self, DeferredCall, DeferredId, LaterDecider};
+use crate::conversation::deferred::{self, DeferredCall, DeferredId, LaterDecider, QUEUED_MAX};
 use crate::conversation::transcript::{self, RequestedCall};
 use crate::people::persons::PersonAccount;
 use crate::people::{People, Role};
@@ -16,7 +16,7 @@ use crate::replies::{self, WaitingCall};
 use crate::services::{Services, role_of};
 use crate::store::StoreError;
 use crate::tasks::deferred_report;
-use crate::tasks::subagents::{self, APPROVED_AT_ONCE_MAX};
+use crate::tasks::subagents;
 use crate::trust::acts::tool_role;
 use crate::turn::{commits, prompt, suspension};
 use crate::types::commands::CommandId;
@@ -264,7 +264,7 @@ impl ApprovalJudge {
         }
     }
 
-    /// Decides deferred calls. Offers the others of the same report again.
+    /// Decides deferred calls. Approved ones are made one after another. Offers the others of the same report again.
     fn decide_later(
         &self,
         store: &Connection,
@@ -276,23 +276,30 @@ impl ApprovalJudge {
         if decided.is_empty() {
             return Ok(Err(replies::NOT_OPEN_ANY_MORE.to_owned()));
         }
-        let (mut tools, mut has_room) = (Vec::new(), true);
+        let (mut queued, mut tools, mut has_room) = (Vec::new(), Vec::new(), true);
         for (id, call) in decided {
-            has_room &= !approve || subagents::begin_approved(store, call.clone())?.is_some();
+            match approve {
+                true => has_room &= deferred::queue(store, id)?,
+                false => deferred::settle(store, id, false)?,
+            }
             if has_room {
-                deferred::settle(store, id, approve)?;
+                queued.push(id);
                 tools.push(call.approved.tool);
             } else {
                 rest.push((id, call));
             }
         }
+        let begun = subagents::begin_queued(store)?;
+        let is_begun = queued.iter().any(|id| begun.contains(id));
         if !rest.is_empty() {
+            rest.sort_by_key(|(id, _)| *id);
             outbox::put_body(store, &self.at, &deferred_report::ask_about_rest(&rest))?;
         }
         let tools: Vec<_> = tools.iter().map(String::as_str).collect();
         Ok(match (approve, has_room) {
-            (true, true) => Ok(replies::making_deferred_calls(&tools)),
-            (true, false) => Err(replies::too_many_deferred_calls(APPROVED_AT_ONCE_MAX, &tools)),
+            (true, true) if is_begun => Ok(replies::making_deferred_calls(&tools)),
+            (true, true) => Ok(replies::will_make_deferred_calls(&tools)),
+            (true, false) => Err(replies::too_many_deferred_calls(QUEUED_MAX, &tools)),
             (false, _) => Ok(replies::denied_call(&tools.join(", "))),
         })
     }

@@ -5,8 +5,13 @@
 
 mod folder;
 
+use rusqlite::Connection;
+
 use crate::agent::former_home::{self, MarkedFilesCommand};
 use crate::bus::journal::WaitingMessage;
+use crate::conversation::actions::{
+    self, ActionAuthor, ActionQuery, ActionScope, FoundChange, UndoState,
+};
 use crate::replies::{self, UnseenFile};
 use crate::services::{Services, role_of};
 use crate::store::{StoreError, Sync};
@@ -16,6 +21,7 @@ use crate::types::commands::CommandId;
 use crate::types::message::{
     AllowedPressers, Attachment, Body, Choice, Content, MediaKind, Question,
 };
+use crate::types::session::FileUndo;
 use crate::workspace::{
     FileChange, FileError, FileScope, Hash, Workspace, WorkspacePath, media_type,
 };
@@ -114,26 +120,27 @@ impl UntrustedFile {
         Hash::of(&self.bytes).as_str().to_owned()
     }
 
-    /// Makes the copy, if the content is still the one that was shown. Returns the reply to the owner.
-    fn copy(self, workspace: &Workspace, shown: &str) -> String {
+    /// Makes the copy, if the content is still the one that was shown. The error explains to the owner why not.
+    fn copy(self, workspace: &Workspace, shown: &str) -> Result<MadeCopy, String> {
         if self.hash() != shown {
-            return replies::changed_since_shown(&self.path);
+            return Err(replies::changed_since_shown(&self.path));
         }
-        let copied = match self.text() {
+        let reply = match self.text() {
             Some(_) => replies::trusted(&self.path, &self.copy),
             None => replies::trusted_unseen(&self.path, &self.copy, shown),
         };
         let change = FileChange::new(self.copy.clone(), None, self.bytes);
+        let copy = MadeCopy { reply, path: self.copy.clone(), undo: change.undo() };
         match workspace.apply(&change) {
-            Ok(()) => copied,
+            Ok(()) => Ok(copy),
             // The copy may have been made before a crash.
             Err(FileError::Changed(_)) if workspace.hash(&self.copy).ok() == Some(change.after) => {
-                copied
+                Ok(copy)
             }
             Err(FileError::Changed(_)) => {
-                replies::not_trusted(self.path.as_str(), &replies::file_exists(&self.copy))
+                Err(replies::not_trusted(self.path.as_str(), &replies::file_exists(&self.copy)))
             }
-            Err(error) => replies::not_trusted(self.path.as_str(), &error),
+            Err(error) => Err(replies::not_trusted(self.path.as_str(), &error)),
         }
     }
 
@@ -175,6 +182,46 @@ impl UntrustedFile {
     }
 }
 
+/// A copy that was made, now or before a crash.
+struct MadeCopy {
+    /// The reply to the owner.
+    reply: String,
+    path: WorkspacePath,
+    undo: FileUndo,
+}
+
+impl MadeCopy {
+    /// Closes the command, and stores the copy as an action, which can be undone, unless it is stored already.
+    async fn commit(self, services: &Services, control: &WaitingMessage) -> Result<(), StoreError> {
+        let Self { reply, path, undo } = self;
+        let tool = CommandId::Trust.spec().name;
+        let (at, who) = (control.inbound.from.clone(), control.sender().clone());
+        let chat_kind = control.inbound.chat_kind;
+        let note = move |store: &Connection| {
+            let query = ActionQuery::File(path.clone());
+            let last = actions::find(store, &ActionScope::ALL, &query)?;
+            let is_stored =
+                last.is_some_and(|(it, _)| it.tool == tool && it.undo == UndoState::Open);
+            if !is_stored {
+                let author = ActionAuthor { tool, at: &at, chat_kind, who: &who };
+                let change = FoundChange { path: path.to_string(), undo: Some(undo) };
+                actions::note(store, &author, &[change])?;
+            }
+            Ok(reply)
+        };
+        commits::apply_command(&services.bus.store, control, note).await
+    }
+}
+
+/// The outcome of a `/trust` about a file or folder.
+enum TrustedFile {
+    /// The list of a folder, or the reason why nothing is shown or copied.
+    Replied(String),
+    /// The messages that show it.
+    Shown(Vec<Body>),
+    Copied(MadeCopy),
+}
+
 /// Answers `/trust`: shows a file, lists a folder, or copies the content that was shown.
 pub(super) async fn handle(
     services: &Services,
@@ -199,17 +246,19 @@ pub(super) async fn handle(
         if shown.is_none()
             && let Some(list) = folder::list(workspace, &path)
         {
-            return Err(list);
+            return TrustedFile::Replied(list);
         }
-        let file = UntrustedFile::read(workspace, &path)?;
-        match shown {
-            Some(shown) => Err(file.copy(workspace, &shown)),
-            None => Ok(file.question()),
-        }
+        let read = UntrustedFile::read(workspace, &path);
+        let done = read.and_then(|file| match shown {
+            Some(shown) => file.copy(workspace, &shown).map(TrustedFile::Copied),
+            None => Ok(TrustedFile::Shown(file.question())),
+        });
+        done.unwrap_or_else(TrustedFile::Replied)
     };
     match services.workspace.run_blocking(read_or_copy).await {
-        Err(reply) => commits::reply(store, control, reply).await,
-        Ok(bodies) => commits::reply_with_bodies(store, control, bodies).await,
+        TrustedFile::Replied(reply) => commits::reply(store, control, reply).await,
+        TrustedFile::Shown(bodies) => commits::reply_with_bodies(store, control, bodies).await,
+        TrustedFile::Copied(copy) => copy.commit(services, control).await,
     }
 }
 

@@ -194,8 +194,13 @@ pub(super) fn edit(
         return admit(store, bus, inbound);
     }
     if let Some(WaitingMessage { inbound: before, .. }) = journal::waiting(store, &inbound.key)? {
+        if inbound.cause.sender().id != before.cause.sender().id {
+            // Words of somebody else must not stand as the sender's own.
+            tracing::warn!(channel = %inbound.from.channel, "Ignored an edit by somebody else than the sender");
+            return Ok(Published::Repeated);
+        }
         inbound.body.record_files(&before.body.media);
-        // The platform may report the edit with another address or sender: the original ones stay.
+        // The platform may report the edit with another address: the original one stays.
         let edited = Inbound { at: inbound.at, body: inbound.body, ..before };
         journal::replace(store, &edited, is_command(&edited.body))?;
     }

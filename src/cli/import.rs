@@ -3,8 +3,9 @@
 
 pub mod formats;
 mod other_folder;
+mod sparse;
+mod wanted;
 
-use std::ffi::OsStr;
 use std::fmt::Display;
 use std::path::{Component, Path, PathBuf};
 
@@ -23,6 +24,7 @@ use crate::types::commands::CommandId;
 use crate::workspace::{NewFolder, PathError, WorkspacePath};
 use formats::{ImportedJob, OtherSession, read_jobs, read_session};
 use other_folder::{OtherFolder, UnreadFile};
+use wanted::{NOT_IMPORTED, first_name, is_wanted_folder, reason_to_leave_out};
 
 /// The folder of the home for imports.
 const FOLDER: &str = "downloads/imports";
@@ -36,14 +38,11 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 /// Conversations with their calls can be longer, in bytes.
 const SESSION_BYTES_MAX: u64 = 64 << 20;
 
-/// Lists of jobs, in bytes.
-const JOBS_BYTES_MAX: u64 = 8 << 20;
+/// Lists of jobs, in bytes: each job is a line of the report.
+const JOBS_BYTES_MAX: u64 = 1 << 20;
 
 /// Files and folders that are named because they are left out; the others are counted.
 const LEFT_OUT_MAX: usize = 100;
-
-/// The reason for files of a kind that nothing here would use.
-const NOT_IMPORTED: &str = "not imported";
 
 /// Depth of the folders that are looked at.
 const DEPTH_MAX: usize = 8;
@@ -167,10 +166,15 @@ impl Import<'_> {
                     // Neither named nor copied here.
                 } else if meta.is_symlink() {
                     self.leave_out(&path, UnreadFile::Link);
-                } else if meta.is_dir() && is_wanted_folder(&path) && depth < DEPTH_MAX {
-                    folders.push((path, depth + 1));
-                } else if !meta.is_file() || !is_wanted_file(&path) {
+                } else if meta.is_dir() && is_wanted_folder(&path) {
+                    match depth < DEPTH_MAX {
+                        true => folders.push((path, depth + 1)),
+                        false => self.leave_out(&path, "too deep"),
+                    }
+                } else if !meta.is_file() {
                     self.leave_out(&path, NOT_IMPORTED);
+                } else if let Some(why) = reason_to_leave_out(&path) {
+                    self.leave_out(&path, why);
                 } else if meta.len() > FILE_BYTES_MAX || count >= FILES_MAX {
                     self.leave_out(&path, "too large, or one too many");
                 } else if let Ok(opened) = &opened {
@@ -230,8 +234,13 @@ impl Import<'_> {
 
     fn leave_out(&mut self, path: &Path, why: impl Display) {
         let left_out = &mut self.report.left_out;
+        let line = format!("{}: {why}", typeable(path));
+        // A summary may belong to two files.
+        if left_out.lines.contains(&line) {
+            return;
+        }
         if left_out.lines.len() < LEFT_OUT_MAX {
-            left_out.lines.push(format!("{}: {why}", typeable(path)));
+            left_out.lines.push(line);
         } else {
             left_out.more += 1;
         }
@@ -383,21 +392,6 @@ fn typeable(path: &Path) -> String {
 
 fn is_hidden(entry: &DirEntry) -> bool {
     entry.file_name().as_encoded_bytes().starts_with(b".")
-}
-
-fn is_wanted_folder(path: &Path) -> bool {
-    let first = first_name(path);
-    first == "skills" || first == "memory"
-}
-
-/// Texts of the workspace and of its memory, and all of skills.
-fn is_wanted_file(path: &Path) -> bool {
-    let is_text = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("md"));
-    first_name(path) == "skills" || is_text
-}
-
-fn first_name(path: &Path) -> &OsStr {
-    path.iter().next().unwrap_or_default()
 }
 
 /// The report for a script.

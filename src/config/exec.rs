@@ -121,6 +121,7 @@ impl ExecSection {
                 env,
                 bounds,
                 least: Protections::default(),
+                places: Vec::new(),
             },
             time_max: self.timeout_seconds.seconds(),
             background_max: self.background_minutes.minutes(),

@@ -194,6 +194,7 @@ pub(super) fn sandbox(
         env: BTreeMap::new(),
         bounds,
         least: Protections::default(),
+        places: Vec::new(),
     }
 }
 
@@ -217,6 +218,7 @@ pub(super) fn refuse_exposed(
         if !program.is_sandboxed() {
             continue;
         }
+        program.sandbox.places = sandbox::find_places(&program.sandbox, program.cwd.as_slice());
         let mut seen = program.sandbox.clone();
         seen.read.extend(program.cwd.clone());
         let folder = home.join("mcp").join(name);

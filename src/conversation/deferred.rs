@@ -19,6 +19,9 @@ pub const VALID: Duration = Duration::hours(24);
 /// Maximum number of calls in a list.
 const LISTED_MAX: usize = 20;
 
+/// Maximum number of approved calls that wait for others. It is more than all calls of four reports.
+pub const QUEUED_MAX: usize = 100;
+
 /// The number of a deferred call, which people see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeferredId(pub i64);
@@ -58,6 +61,9 @@ pub struct ReportTerms {
     /// The change of a file that it would make, as a diff, if they may see the file. Older versions kept none.
     #[serde(default)]
     pub change: Option<String>,
+    /// True if the change is one of a file as calls before it in the report leave it. Older versions never did so.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub follows: bool,
 }
 
 /// A call of which people were not told yet.
@@ -226,16 +232,26 @@ pub fn drop_unreported(store: &Connection, turn: TurnId) -> rusqlite::Result<()>
         .map(drop)
 }
 
-/// Drops all calls for an account.
+/// Drops all calls for an account, also approved ones that wait.
 pub fn drop_all_of(store: &Connection, account: &PersonAccount) -> rusqlite::Result<()> {
     store
         .prepare_cached(
             "UPDATE deferred_calls SET untold = NULL, turn = NULL, held = 0, state = 'denied'
-             WHERE state = 'open' AND known_on = ? AND json_valid(sender)
+             WHERE state IN ('open', 'approved') AND known_on = ? AND json_valid(sender)
              AND json_extract(sender, '$.id') = ?",
         )?
         .execute(params![account.channel, account.sender])
         .map(drop)
+}
+
+/// Drops the approved calls for an account that wait.
+pub fn drop_queued_of(store: &Connection, account: &PersonAccount) -> rusqlite::Result<()> {
+    for (id, call) in queued(store)? {
+        if call.known_on == account.channel && call.sender.id == account.sender {
+            settle(store, id, false)?;
+        }
+    }
+    Ok(())
 }
 
 /// The columns that `read_deferred` reads.
@@ -291,6 +307,33 @@ pub fn all_open(
         }
     }
     Ok(passing)
+}
+
+/// Approves a call, which is made once those before it have ended. Returns false if too many wait.
+pub fn queue(store: &Connection, id: DeferredId) -> rusqlite::Result<bool> {
+    if queued(store)?.len() >= QUEUED_MAX {
+        return Ok(false);
+    }
+    store
+        .prepare_cached("UPDATE deferred_calls SET state = 'approved' WHERE id = ?")?
+        .execute([id])?;
+    Ok(true)
+}
+
+/// Returns the approved calls that wait for others, in the order in which people were shown them. Omits those that cannot
+/// be read.
+pub fn queued(store: &Connection) -> rusqlite::Result<Vec<(DeferredId, DeferredCall)>> {
+    let mut rows = store.prepare_cached(&format!(
+        "SELECT {COLUMNS} FROM deferred_calls WHERE state = 'approved' ORDER BY id"
+    ))?;
+    let mut queued = Vec::new();
+    for row in rows.query_map([], |row| Ok(read_deferred(row)))? {
+        match row? {
+            Ok(call) => queued.push(call),
+            Err(error) => tracing::warn!(%error, "Cannot make a call that was allowed later"),
+        }
+    }
+    Ok(queued)
 }
 
 /// Settles a call, so that it cannot be made any more.

@@ -313,16 +313,22 @@ pub fn call_label(id: i64, tool: &str) -> String {
 
 /// Confirms that calls are being made now.
 pub fn making_deferred_calls(tools: &[&str]) -> String {
-    format!("I'm doing it now: {}. You'll get the result here.", as_is(tools.join(", ")))
+    let how = if tools.len() > 1 { "one after another" } else { "now" };
+    format!("I'm doing it {how}: {}. You'll get the result here.", as_is(tools.join(", ")))
 }
 
-/// Explains that not all approved calls could begin. `begun`: the tools of those that did.
-pub fn too_many_deferred_calls(most: usize, begun: &[&str]) -> String {
-    let busy = format!("I'm already running {most} approved calls, the maximum.");
-    let again = "Please approve the rest when one of them has ended.";
-    match begun {
+/// Confirms approved calls that wait for earlier ones.
+pub fn will_make_deferred_calls(tools: &[&str]) -> String {
+    format!("I'll do it after what you approved before: {}.", as_is(tools.join(", ")))
+}
+
+/// Explains that not all approved calls can wait for others. `taken`: the tools of those that do.
+pub fn too_many_deferred_calls(most: usize, taken: &[&str]) -> String {
+    let busy = format!("{most} approved calls are waiting already, the maximum.");
+    let again = "Please approve the rest when some of them have ended.";
+    match taken {
         [] => format!("{busy} {again}"),
-        begun => format!("I'm doing this now: {}. {busy} {again}", as_is(begun.join(", "))),
+        taken => format!("I'm doing this: {}. {busy} {again}", as_is(taken.join(", "))),
     }
 }
 

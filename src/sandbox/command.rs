@@ -82,6 +82,15 @@ pub struct Sandbox {
     pub bounds: CommandLimits,
     /// The protections that were found to work. A command does not begin with less.
     pub least: Protections,
+    /// The places of its paths at the start. A command does not begin if one of its paths leads elsewhere.
+    pub places: Vec<KnownPlace>,
+}
+
+/// A path with the place to which it led at the start, without links.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KnownPlace {
+    pub path: PathBuf,
+    pub place: PathBuf,
 }
 
 impl Sandbox {

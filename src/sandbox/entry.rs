@@ -110,6 +110,7 @@ fn guard(control: &UnixStream) -> io::Result<ExitCode> {
     let seen = match spec.level {
         SandboxLevel::Off => Vec::new(),
         SandboxLevel::Required | SandboxLevel::BestEffort => {
+            paths::check_places(&spec.places)?;
             paths::visible_paths(&spec.read, &spec.write)
         }
     };

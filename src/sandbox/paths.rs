@@ -5,7 +5,8 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use super::Sandbox;
+use super::{KnownPlace, Sandbox};
+use crate::replies;
 
 /// Folders of programs and their files. Missing ones are left out.
 const SYSTEM: &[&str] = &[
@@ -102,6 +103,20 @@ pub(super) fn check_all_exist(write: &[PathBuf]) -> io::Result<()> {
             let message = format!("{}, which commands may write: {error}", path.display());
             io::Error::new(error.kind(), message)
         })
+    })
+}
+
+/// Returns the present places of the paths of a sandbox, and of these further ones.
+pub fn find_places(sandbox: &Sandbox, more: &[PathBuf]) -> Vec<KnownPlace> {
+    let paths = sandbox.read.iter().chain(&sandbox.write).chain(more);
+    paths.map(|path| KnownPlace { path: path.clone(), place: resolve_links(path) }).collect()
+}
+
+/// Returns an error if a path leads elsewhere than at the start: then nobody has checked what commands would see there.
+pub(super) fn check_places(known: &[KnownPlace]) -> io::Result<()> {
+    known.iter().try_for_each(|KnownPlace { path, place }| match resolve_links(path) == *place {
+        true => Ok(()),
+        false => Err(io::Error::other(replies::leads_elsewhere(path))),
     })
 }
 

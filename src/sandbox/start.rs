@@ -22,7 +22,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::output::KeptOutput;
-use super::{ENTRY, Protections, Sandbox, SandboxCommand};
+use super::{ENTRY, KnownPlace, Protections, Sandbox, SandboxCommand};
 use crate::sandbox::wire::{self, ExceededLimit, GuardReport, SandboxSpec, SandboxTask};
 
 /// Maximum output of a command, in bytes. One that writes more is ended: nobody reads that, and it costs the machine.
@@ -299,6 +299,11 @@ pub(super) fn spec(sandbox: &Sandbox, order: &SandboxCommand, task: SandboxTask)
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
     let mut bounds = sandbox.bounds;
     bounds.cpu_seconds = order.time_max.as_secs().saturating_add(1).saturating_mul(cores);
+    let read: Vec<_> = sandbox.read.iter().chain(&order.read).cloned().collect();
+    let write = sandbox.write.iter().chain(&order.write).chain([&order.folder]);
+    let write: Vec<_> = write.cloned().collect();
+    let is_visible = |it: &&KnownPlace| read.contains(&it.path) || write.contains(&it.path);
+    let places = sandbox.places.iter().filter(is_visible).cloned().collect();
     SandboxSpec {
         task,
         level: sandbox.level,
@@ -306,13 +311,14 @@ pub(super) fn spec(sandbox: &Sandbox, order: &SandboxCommand, task: SandboxTask)
         folder: order.folder.clone(),
         home: order.home.clone(),
         env: env.collect(),
-        read: sandbox.read.iter().chain(&order.read).cloned().collect(),
-        write: sandbox.write.iter().chain(&order.write).chain([&order.folder]).cloned().collect(),
+        read,
+        write,
         network: sandbox.network,
         terminal: order.input == CommandInput::Terminal,
         errors_apart: order.input == CommandInput::SeparateErrors,
         bounds,
         least: sandbox.least,
+        places,
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::{CommandLimits, Protections, SandboxLevel};
+use super::{CommandLimits, KnownPlace, Protections, SandboxLevel};
 
 /// Maximum size of an order, in bytes.
 const SPEC_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -33,6 +33,8 @@ pub(super) struct SandboxSpec {
     pub(super) bounds: CommandLimits,
     /// The required protections. With less, the command does not begin.
     pub(super) least: Protections,
+    /// The places of visible paths. If one leads elsewhere, the command does not begin.
+    pub(super) places: Vec<KnownPlace>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]

@@ -50,7 +50,7 @@ impl DeferredReport {
         let terms = untold.first().map(|first| first.terms.clone());
         let at_worst = || {
             let to = unreadable.first()?.1.clone();
-            Some(ReportTerms { to, task: None, change: None })
+            Some(ReportTerms { to, task: None, change: None, follows: false })
         };
         let Some(ReportTerms { to, task, .. }) = terms.or_else(at_worst) else { return Ok(None) };
         let tainted = untold.iter().any(|it| it.call.tainted);
@@ -108,14 +108,17 @@ pub(super) fn release(store: &Connection) -> rusqlite::Result<()> {
     deferred::release(store)
 }
 
-/// Returns all calls of a turn as messages show them. The diff of a second change of a file would depend on the first, so
-/// its arguments are shown.
+/// Returns all calls of a turn as messages show them. If a second change of a file was not worked out as one of the file
+/// that the first leaves, its arguments are shown.
 fn shown_calls(untold: &[UnreportedCall]) -> Vec<CallNotMade<'_>> {
     let (mut calls, mut changed_files) = (Vec::new(), BTreeSet::new());
     for UnreportedCall { call, terms, .. } in untold {
         let change = match terms.change.as_deref() {
             // The first lines name the file.
-            Some(diff) if changed_files.insert(diff.lines().take(2).collect::<Vec<_>>()) => {
+            Some(diff)
+                if changed_files.insert(diff.lines().take(2).collect::<Vec<_>>())
+                    || terms.follows =>
+            {
                 Some(diff)
             }
             _ => None,

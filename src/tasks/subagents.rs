@@ -1,5 +1,7 @@
 //! Subagents: tasks that a conversation has delegated to another session. Not here: the consequences of their end
-//! (`turn::background`).
+//! (`turn::background`), and the order of approved calls (`approved.rs`).
+
+mod approved;
 
 use std::fmt;
 
@@ -8,8 +10,7 @@ use rusqlite::{Connection, params};
 use serde::{Deserialize, Serialize};
 
 use crate::bus::journal::{self, address_params, task_key};
-use crate::conversation::actions;
-use crate::conversation::deferred::{ApprovedCall, DeferredCall};
+use crate::conversation::deferred::ApprovedCall;
 use crate::conversation::sessions::{self, TurnSession};
 use crate::conversation::task_sessions::{self, SessionTerms};
 use crate::conversation::transcript::{self, CallTurn};
@@ -23,15 +24,10 @@ use crate::types::origin::{Origin, TaskId, TaskKind};
 use crate::types::session::{CallId, SessionId, Settings, TurnId};
 use crate::types::source::{Author, Source, SourcedText};
 use crate::types::untrusted;
+pub use approved::{APPROVED_AT_ONCE_MAX, begin_queued, drop_queued_for};
 
 /// Maximum number of running subagents with delegated tasks, in all conversations together. Each costs tokens.
 pub const AT_ONCE_MAX: usize = 4;
-
-/// Maximum number of running subagents that make one approved call. All calls of one report can be made at once.
-pub const APPROVED_AT_ONCE_MAX: usize = 6;
-
-/// Beginning of the task of a subagent that makes one call.
-const ALLOWED: &str = "A call that was allowed:";
 
 /// Instructions for the model about the work after that call.
 const TELL_THE_RESULT: &str = ".\nYour person has allowed the call that comes first here, exactly as it is. It is made \
@@ -149,7 +145,7 @@ pub fn begin(
     task: &SubagentTask,
 ) -> rusqlite::Result<Option<SubagentId>> {
     let DelegatingCall { turn, call, is_attended } = by;
-    if count_running(store, false)? >= AT_ONCE_MAX {
+    if count_running(store)? >= AT_ONCE_MAX {
         return Ok(None);
     }
     let TurnSession { session: parent, at: to, chat_kind, settings, sender, .. } =
@@ -167,31 +163,10 @@ pub fn begin(
     start(store, NewSubagent { to, terms, sender, details, tainted: task.tainted })
 }
 
-/// Starts a subagent that makes a call which somebody has approved later, and reports the result. None if too many are
-/// running.
-pub fn begin_approved(
-    store: &Connection,
-    deferred: DeferredCall,
-) -> rusqlite::Result<Option<SubagentId>> {
-    if count_running(store, true)? >= APPROVED_AT_ONCE_MAX {
-        return Ok(None);
-    }
-    let DeferredCall { call, approved, sender, known_on, chat_kind, to, tainted, .. } = deferred;
-    let terms = SessionTerms { known_on, chat_kind, settings: Settings::default() };
-    // The conversation at the address gets the result.
-    let parent = actions::session_at(store, &to)?.unwrap_or(SessionId(0));
-    let task = format!("{ALLOWED} {}", approved.tool);
-    let (call, approved) = (Some(call), Some(approved));
-    let details = SubagentDetails { parent, call, task, is_unattended: false, approved };
-    start(store, NewSubagent { to, terms, sender, details, tainted })
-}
-
-/// Counts the running subagents that make one approved call, or the others.
-fn count_running(store: &Connection, has_approved_call: bool) -> rusqlite::Result<usize> {
+/// Counts the running subagents with delegated tasks.
+fn count_running(store: &Connection) -> rusqlite::Result<usize> {
     let running = table::running::<SubagentDetails>(store)?;
-    let is_counted =
-        |task: &&Running<SubagentDetails>| task.details.approved.is_some() == has_approved_call;
-    Ok(running.iter().filter(is_counted).count())
+    Ok(running.iter().filter(|task| task.details.approved.is_none()).count())
 }
 
 /// Returns true if a person began the turn that delegated the task, and can be asked.
@@ -367,7 +342,8 @@ pub fn awaited_by(store: &Connection, turn: TurnId) -> rusqlite::Result<Vec<Runn
     Ok(all.filter(|subagent| subagent.is_awaited && subagent.turn == turn).collect())
 }
 
-/// Settles a subagent with its result, and returns it. None if it has ended before.
+/// Settles a subagent with its result, and returns it. None if it has ended before. After an approved call, the next one
+/// of its report begins, unless people have stopped it.
 pub fn settle(
     store: &Connection,
     id: SubagentId,
@@ -376,6 +352,7 @@ pub fn settle(
 ) -> rusqlite::Result<Option<RunningSubagent>> {
     let Some(task) = table::running_number(store, id.0)? else { return Ok(None) };
     let row = task.id;
+    let (call, has_approved) = (task.details.call, task.details.approved.is_some());
     let subagent = with_turn(store, task)?;
     let outcome = match outcome {
         // The delegating call gets a result in any case.
@@ -385,6 +362,9 @@ pub fn settle(
     };
     let result = TaskResult { words: Some(result), tainted: false };
     table::settle(store, row, outcome, Utc::now(), result)?;
+    if has_approved {
+        approved::ended(store, call, outcome)?;
+    }
     Ok(subagent)
 }
 

@@ -91,7 +91,8 @@ pub fn tools(config: &Config, standing: &SandboxState) -> Vec<Arc<dyn AnyTool>> 
     vec![Arc::new(exec), Arc::new(ForRole(role, ProcessTool(shell)))]
 }
 
-/// Returns the sandbox with the restrictions that the test confirmed, which each command must have.
+/// Returns the sandbox with the restrictions that the test confirmed, which each command must have, and with the present
+/// places of its paths.
 fn with_confirmed(config: &Config, standing: &SandboxState) -> Sandbox {
     let least = match standing {
         SandboxState::Sandboxed { enforced, .. } => *enforced,
@@ -99,7 +100,9 @@ fn with_confirmed(config: &Config, standing: &SandboxState) -> Sandbox {
             Protections::default()
         }
     };
-    Sandbox { least, ..config.sandbox.clone() }
+    let mut sandbox = Sandbox { least, ..config.sandbox.clone() };
+    sandbox.places = sandbox::find_places(&sandbox, &config.trusted);
+    sandbox
 }
 
 /// Returns the settings for the commands of jobs, if the shell is offered.

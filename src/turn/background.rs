@@ -100,15 +100,17 @@ pub(crate) fn end_strays(store: &Connection) -> rusqlite::Result<()> {
         };
         end(store, &origin, &TaskEnd::by_program(how, None, message))?;
     }
-    Ok(())
+    subagents::begin_queued(store).map(drop)
 }
 
-/// Silently ends the tasks that work for an address, all or one person's. Returns their origins.
+/// Silently ends the tasks that work for an address, all or one person's, and drops approved calls that wait for them.
+/// Returns their origins.
 pub(crate) fn stop_for(
     store: &Connection,
     at: &Address,
     whose: Option<&SenderId>,
 ) -> rusqlite::Result<Vec<Origin>> {
+    subagents::drop_queued_for(store, at, whose)?;
     let mut running = Vec::new();
     for kind in TaskKind::ALL {
         running.extend(behaviour_of(*kind).running_for(store, at, whose)?);

@@ -48,6 +48,12 @@ pub(crate) struct CallResult {
     pub(crate) changed: Option<WorkspacePath>,
 }
 
+impl CallResult {
+    fn unsettled(outcome: CallOutcome) -> Self {
+        Self { outcome, sources: Vec::new(), changed: None }
+    }
+}
+
 /// Settles a call that cannot begin.
 pub(crate) async fn refuse(
     services: &Services,
@@ -90,7 +96,8 @@ pub(crate) async fn settle_known(
 }
 
 /// Runs a planned call, or finds out the outcome of one that a crash interrupted. The outcome is
-/// committed when this returns.
+/// committed when this returns. If the approval does not cover the files of the call any more, nothing is done, and it is
+/// still planned.
 pub(crate) async fn run(
     turns: &TurnServices,
     calling: &CallContext<'_>,
@@ -129,6 +136,7 @@ pub(crate) async fn run(
         match Box::pin(try_call(turns, calling, cx, tool.as_ref())).await? {
             TriedCall::Ended(result) => return Ok(result),
             TriedCall::Overtaken(why) => reason = why,
+            TriedCall::Uncovered => return Ok(CallResult::unsettled(CallOutcome::Planned)),
         }
     }
     settle(&turns.services, turn, call, CallOutcome::Failed(reason)).await
@@ -139,12 +147,8 @@ enum TriedCall {
     Ended(CallResult),
     /// Another change came first, so a call that only adds to the file can be tried again. Has the words for the model.
     Overtaken(String),
-}
-
-impl TriedCall {
-    fn suspended(outcome: CallOutcome) -> Self {
-        Self::Ended(CallResult { outcome, sources: Vec::new(), changed: None })
-    }
+    /// Its files are not those that were approved. Nothing was done.
+    Uncovered,
 }
 
 /// Calls a tool, and carries out its output.
@@ -158,13 +162,11 @@ async fn try_call(
     let (terms, began) = (tool.terms(), Utc::now());
     let acts = matches!(terms.kind, ToolKind::Acts { .. });
     let approval = calling.approval.as_ref();
-    let refuse_changed =
-        || refuse(&turns.services, turn, call, prompt::CHANGED_SINCE_APPROVAL.to_owned());
     // Once it has acted, it is too late.
     if let Some(approval) = approval.filter(|_| acts)
         && !proposed::covers_paths(approval, tool, call, cx).await
     {
-        return refuse_changed().await.map(TriedCall::Ended);
+        return Ok(TriedCall::Uncovered);
     }
     let called = match acts {
         true => act(turns, calling, cx, tool, terms).await?,
@@ -173,7 +175,7 @@ async fn try_call(
     if let (Ok(output), Some(approval)) = (&called, approval.filter(|_| !acts))
         && !proposed::covers(approval, proposed::files_of(turns, output).await.as_ref())
     {
-        return refuse_changed().await.map(TriedCall::Ended);
+        return Ok(TriedCall::Uncovered);
     }
     if let Ok(ToolOutput::Change(change)) = &called {
         let reach = tool.call_terms(&call.arguments, &cx.address).reach.within(cx.chat_kind);
@@ -215,11 +217,11 @@ async fn carry_out(
         }
         ToolOutput::Asks(question) => {
             suspension::ask(turns, calling, question).await?;
-            return Ok(TriedCall::suspended(CallOutcome::Waiting));
+            return Ok(TriedCall::Ended(CallResult::unsettled(CallOutcome::Waiting)));
         }
         ToolOutput::Awaits(task) => {
             let outcome = suspension::await_subagent(turns, calling, task).await?;
-            return Ok(TriedCall::suspended(outcome));
+            return Ok(TriedCall::Ended(CallResult::unsettled(outcome)));
         }
     };
     end(&turns.services, turn, end_of_call).await.map(TriedCall::Ended)
@@ -319,8 +321,14 @@ async fn make_change(
     let applied = turns.services.workspace.run_blocking(move |workspace| workspace.apply(&file));
     if let Err(error) = applied.await {
         let reason = not_changed(&error);
-        if only_adds && matches!(error, FileError::Changed(_)) {
-            return Ok(TriedCall::Overtaken(reason));
+        match error {
+            FileError::Changed(_) if only_adds => return Ok(TriedCall::Overtaken(reason)),
+            FileError::Changed(_) if calling.approval.is_some() => {
+                let store = &turns.services.bus.store;
+                commits::take_back_start(store, turn, call.id).await?;
+                return Ok(TriedCall::Uncovered);
+            }
+            _ => {}
         }
         let failed = CallEnd::of(call, began, CallOutcome::Failed(reason));
         return end(&turns.services, turn, failed).await.map(TriedCall::Ended);

@@ -17,7 +17,7 @@ mod waiting;
 use guarded::commit_if_running;
 use rusqlite::Connection;
 
-pub(crate) use calls::{CallEnd, CallStart, end_call, start_call};
+pub(crate) use calls::{CallEnd, CallStart, end_call, start_call, take_back_start};
 pub(crate) use closing::{
     close_failing_ask, close_failing_rows, close_unreadable_rows, end_unreadable_turn, give_up_task,
 };

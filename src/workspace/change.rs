@@ -75,6 +75,11 @@ impl Workspace {
         Self(Arc::clone(&self.0), Arc::new(pending))
     }
 
+    /// Returns true if changes that were worked out are about a file.
+    pub fn would_change(&self, path: &WorkspacePath) -> bool {
+        self.1.has(path)
+    }
+
     /// Returns true if the disk has room for a new file of this size, in bytes.
     pub fn has_room_for(&self, size: u64) -> bool {
         // A disk that cannot be asked refuses the write itself.

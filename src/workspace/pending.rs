@@ -19,6 +19,11 @@ impl PendingFiles {
         self.0.insert(path, contents);
     }
 
+    /// Returns true if one of the changes is about a file.
+    pub(super) fn has(&self, path: &WorkspacePath) -> bool {
+        self.0.contains_key(path)
+    }
+
     /// Opens a file as changes would leave it, with its size in bytes. None if none of them is about it.
     pub(super) fn open(&self, path: &WorkspacePath) -> Option<io::Result<(File, u64)>> {
         let contents = self.0.get(path)?;

@@ -487,6 +487,7 @@ Config {
                 group: false,
                 account: Root,
             },
+            places: [],
         },
         time_max: 60s,
         background_max: 3600s,

@@ -1,5 +1,6 @@
 //! `peacrab import`: texts, conversations and jobs of other bots come as untrusted content, and nothing of them acts.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
@@ -276,6 +277,92 @@ async fn links_and_pipes_of_the_other_bot_are_not_read() {
     for line in ["- cron/jobs.json: a link", "- sessions/x.meta.json: too large"] {
         assert!(ended.out.lines().any(|it| it == line), "{line}: {}", ended.out);
     }
+}
+
+#[tokio::test]
+async fn a_conversation_takes_no_memory_for_what_is_no_text() {
+    let (fixture, other) = fixture().await;
+    let hello = json!({"role": "user", "content": "Hello"});
+    let numbers = "1,".repeat(8 << 20);
+    put(&other, "sessions/a.json", &format!("{{\"messages\":[{numbers}{hello}]}}"));
+    let parts = format!("{{\"role\":\"user\",\"content\":[{numbers}{{\"text\":\"Hi\"}}]}}");
+    put(&other, "sessions/b.jsonl", &format!("{parts}\n{hello}\n"));
+    let limited = ["/bin/sh", "-c", "ulimit -v 700000; exec \"$@\"", "sh"].map(OsStr::new);
+    let command = fixture.command(&limited, &["import", "nanobot", other.to_str().unwrap()]);
+    let ended = fixture.run_with(command, "").await;
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    let into = fixture.home().join("downloads/imports/nanobot/sessions");
+    assert_eq!(fs::read_to_string(into.join("a.md")).unwrap(), "user: Hello\n\n");
+    assert_eq!(fs::read_to_string(into.join("b.md")).unwrap(), "user: Hi\n\nuser: Hello\n\n");
+}
+
+#[test]
+fn a_conversation_of_any_shape_is_read() {
+    let read = |text: &str| read_session(text, None).map(|it| (it.text, it.messages, it.skipped));
+    let parts = json!([1, {"text": "a"}, {"text": 2}, {"text": "b"}, "c"]);
+    let messages = json!([null, true, 1.5, "x", [{"role": "user"}], {"role": ["user"]},
+        {"role": "user", "content": {"text": "no"}}, {"role": "user", "content": parts, "timestamp": 1},
+        {"role": "assistant", "content": "d", "timestamp": "noon", "tool": {"role": "user"}}]);
+    let text = "user: a\nb\n\nassistant (noon): d\n\n";
+    let whole = json!({"messages": messages, "summary": "S", "more": {"messages": []}});
+    let expected = (format!("Summary: S\n\n{text}"), 2, 0);
+    assert_eq!(read(&whole.to_string()), Some(expected));
+    let lines: Vec<_> = messages.as_array().unwrap().iter().map(ToString::to_string).collect();
+    assert_eq!(read(&lines.join("\n")), Some((text.to_owned(), 2, 0)));
+    assert_eq!(read("{\"messages\": 1}\n{"), Some((String::new(), 0, 1)));
+    for text in ["", "{", &"[".repeat(1_000)] {
+        assert_eq!(read(text), None, "{text}");
+    }
+}
+
+#[tokio::test]
+async fn configs_keys_and_files_with_a_second_name_are_left_out() {
+    let (fixture, other) = fixture().await;
+    workspace(&other);
+    let left_out = [
+        "config.json",
+        "Config.prod.YAML",
+        "service-account.json",
+        "credentials",
+        "id_rsa",
+        "id_ed25519.pub",
+        "key.pem",
+        "prod.env",
+    ];
+    for name in left_out {
+        put(&other, &format!("skills/knots/{name}"), "secret-of-theirs");
+    }
+    put(&other, "skills/knots/configure.sh", "echo");
+    put(&other, "skills/knots/id_of_knots.py", "print()");
+    put(fixture.folder(), "secret.md", "secret-of-theirs");
+    for name in ["hard.md", "skills/knots/hard.txt", "sessions/hard.json"] {
+        fs::create_dir_all(other.join(name).parent().unwrap()).unwrap();
+        fs::hard_link(fixture.folder().join("secret.md"), other.join(name)).unwrap();
+    }
+    let deep = format!("memory/{}x.md", "d/".repeat(9));
+    put(&other, &deep, "deep");
+    put(&other, "sessions/a.json", "{\"messages\":[]}");
+    put(&other, "sessions/a.jsonl", "{\"role\":\"user\",\"content\":\"Hi\"}");
+    symlink("/etc/passwd", other.join("sessions/a.meta.json")).unwrap();
+
+    let ended = import(&fixture, "nanobot", &other).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let mut lines: Vec<_> =
+        left_out.iter().map(|name| format!("- skills/knots/{name}: a config or a key")).collect();
+    for name in ["hard.md", "skills/knots/hard.txt", "sessions/hard.json"] {
+        lines.push(format!("- {name}: has a second name"));
+    }
+    lines.push(format!("- memory{}: too deep", "/d".repeat(8)));
+    lines.push("- sessions/a.meta.json: a link".to_owned());
+    for line in lines {
+        let count = ended.out.lines().filter(|it| *it == line).count();
+        assert_eq!(count, 1, "{line}: {}", ended.out);
+    }
+    let into = fixture.home().join("downloads/imports/nanobot");
+    for name in ["configure.sh", "id_of_knots.py", "SKILL.md"] {
+        assert!(into.join("skills/knots").join(name).exists(), "{name}");
+    }
+    assert!(!into.join("hard.md").exists() && !into.join("skills/knots/key.pem").exists());
 }
 
 #[test]

@@ -108,6 +108,21 @@ async fn an_edit_is_answered_as_long_as_it_is_not_old() {
 }
 
 #[tokio::test]
+async fn an_edit_by_somebody_else_changes_no_words() {
+    let fixture = AdapterFixture::new();
+    let asked = InboundEvent::New(message("1", Addressee::Bot, "what is it?"));
+    let outcome = receive_one(&fixture.publisher, asked).await.unwrap();
+    assert_eq!(outcome, EventOutcome::Published(Published::Accepted));
+    for addressee in [Addressee::Bot, Addressee::Others] {
+        let mut forged = message("1", addressee, "tell me all");
+        forged.inbound.cause = Cause::Person(Sender::person("3", "Eve"));
+        let outcome = receive_one(&fixture.publisher, edited(forged, Utc::now())).await.unwrap();
+        assert_eq!(outcome, EventOutcome::Published(Published::Repeated));
+        assert_eq!(fixture.texts().await, ["what is it?"]);
+    }
+}
+
+#[tokio::test]
 async fn of_events_that_come_together_each_is_decided_on_in_order() {
     let fixture = AdapterFixture::new();
     let line = |text: &str| message("1", Addressee::Others, text);

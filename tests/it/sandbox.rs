@@ -135,6 +135,7 @@ pub(crate) fn sandbox() -> Sandbox {
             .collect::<BTreeMap<_, _>>(),
         bounds: CommandLimits::new(512 * MB, 64 * MB, 200 * MB, 128),
         least: Protections::default(),
+        places: Vec::new(),
     }
 }
 

@@ -8,8 +8,10 @@ use std::fmt::Write as _;
 use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
 use serde::Deserialize;
+use serde::de::{IgnoredAny, MapAccess, SeqAccess};
 use serde_json::Value;
 
+use super::sparse::{Kept, Sparse};
 use crate::channels::markup::unescaped;
 use crate::short_text::{is_invisible, one_line};
 use crate::tasks::schedule::{EVERY_MIN, JobRequest, JobRequestKind, JobRequester};
@@ -69,57 +71,153 @@ fn yes() -> bool {
     true
 }
 
-/// Reads a conversation: a JSON object with messages, or a message a line. None if it is neither. `meta` may hold a
-/// summary.
-pub fn read_session(text: &str, meta: Option<&str>) -> Option<OtherSession> {
-    let whole: Option<Value> = serde_json::from_str(text).ok();
-    let (head, messages, skipped) = match whole {
-        Some(mut value) if value["messages"].is_array() => {
-            let messages = value["messages"].take();
-            (value, messages.as_array().cloned().unwrap_or_default(), 0)
-        }
-        _ => {
-            let lines = text.lines().filter(|line| !line.trim().is_empty());
-            let read: Vec<Option<Value>> =
-                lines.map(|line| serde_json::from_str(line).ok()).collect();
-            let skipped = read.iter().filter(|line| line.is_none()).count();
-            let messages: Vec<_> = read.into_iter().flatten().collect();
-            if messages.is_empty() {
-                return None;
+/// The texts of a value: of a string, of the parts in a list, or of the fields that a message or a conversation has.
+#[derive(Default)]
+struct Texts {
+    string: Option<String>,
+    /// The texts of the parts, a line each.
+    parts: Option<String>,
+    text: Option<String>,
+    role: Option<String>,
+    content: Option<String>,
+    timestamp: Option<String>,
+    summary: Option<String>,
+}
+
+impl Sparse for Texts {
+    fn of_string(text: &str) -> Self {
+        Self { string: Some(text.to_owned()), ..Self::default() }
+    }
+
+    fn of_list<'de, A: SeqAccess<'de>>(mut list: A) -> Result<Self, A::Error> {
+        let mut parts: Option<String> = None;
+        while let Some(Kept(part)) = list.next_element::<Kept<Self>>()? {
+            let Some(text) = part.text else { continue };
+            match &mut parts {
+                Some(parts) => {
+                    parts.push('\n');
+                    parts.push_str(&text);
+                }
+                None => parts = Some(text),
             }
-            (Value::Null, messages, skipped)
+        }
+        Ok(Self { parts, ..Self::default() })
+    }
+
+    fn of_object<'de, A: MapAccess<'de>>(mut object: A) -> Result<Self, A::Error> {
+        let mut texts = Self::default();
+        while let Some(key) = object.next_key::<String>()? {
+            let field = match key.as_str() {
+                "text" => &mut texts.text,
+                "role" => &mut texts.role,
+                "timestamp" => &mut texts.timestamp,
+                "summary" => &mut texts.summary,
+                "content" => {
+                    let Kept(content) = object.next_value::<Kept<Self>>()?;
+                    texts.content = content.string.or(content.parts);
+                    continue;
+                }
+                _ => {
+                    object.next_value::<IgnoredAny>()?;
+                    continue;
+                }
+            };
+            *field = object.next_value::<Kept<Self>>()?.0.string;
+        }
+        Ok(texts)
+    }
+}
+
+/// The messages of people and the bot, as a text.
+#[derive(Default)]
+struct Messages {
+    text: String,
+    count: usize,
+}
+
+impl Messages {
+    fn push(&mut self, message: &Texts) {
+        let Some(role @ ("user" | "assistant")) = message.role.as_deref() else { return };
+        let said = message.content.as_deref().unwrap_or_default();
+        if said.trim().is_empty() {
+            return;
+        }
+        self.count += 1;
+        let at = message.timestamp.as_ref().map(|at| format!(" ({at})")).unwrap_or_default();
+        let _ = write!(self.text, "{role}{at}: {said}\n\n");
+    }
+}
+
+/// A list of messages. None if a value is none.
+#[derive(Default)]
+struct MessageList(Option<Messages>);
+
+impl Sparse for MessageList {
+    fn of_list<'de, A: SeqAccess<'de>>(mut list: A) -> Result<Self, A::Error> {
+        let mut messages = Messages::default();
+        while let Some(Kept(message)) = list.next_element::<Kept<Texts>>()? {
+            messages.push(&message);
+        }
+        Ok(Self(Some(messages)))
+    }
+}
+
+/// A conversation as one object.
+#[derive(Default)]
+struct WholeSession {
+    messages: Option<Messages>,
+    summary: Option<String>,
+}
+
+impl Sparse for WholeSession {
+    fn of_object<'de, A: MapAccess<'de>>(mut object: A) -> Result<Self, A::Error> {
+        let mut session = Self::default();
+        while let Some(key) = object.next_key::<String>()? {
+            match key.as_str() {
+                "messages" => session.messages = object.next_value::<Kept<MessageList>>()?.0.0,
+                "summary" => session.summary = object.next_value::<Kept<Texts>>()?.0.string,
+                _ => {
+                    object.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        Ok(session)
+    }
+}
+
+/// Reads a conversation: a JSON object with messages, or a message a line. None if it is neither. `meta` may hold a
+/// summary. Only the texts are kept in memory.
+pub fn read_session(text: &str, meta: Option<&str>) -> Option<OtherSession> {
+    let whole = serde_json::from_str::<Kept<WholeSession>>(text).map(|whole| whole.0);
+    let (head, messages, skipped) = match whole.unwrap_or_default() {
+        WholeSession { messages: Some(messages), summary } => (summary, messages, 0),
+        WholeSession { messages: None, .. } => {
+            let (messages, skipped) = read_lines(text)?;
+            (None, messages, skipped)
         }
     };
-    let meta = meta.and_then(|meta| serde_json::from_str::<Value>(meta).ok());
-    let summary = [Some(&head), meta.as_ref()].into_iter().flatten();
-    let summary = summary.filter_map(|it| it["summary"].as_str()).find(|it| !it.is_empty());
-    let mut session = OtherSession { text: String::new(), messages: 0, skipped };
-    if let Some(summary) = summary {
-        let _ = write!(session.text, "Summary: {summary}\n\n");
-    }
-    for message in &messages {
-        let Some(role @ ("user" | "assistant")) = message["role"].as_str() else { continue };
-        let said = content(&message["content"]);
-        if said.trim().is_empty() {
-            continue;
-        }
-        session.messages += 1;
-        let at = message["timestamp"].as_str().map(|at| format!(" ({at})")).unwrap_or_default();
-        let _ = write!(session.text, "{role}{at}: {said}\n\n");
+    let meta = meta.and_then(|meta| serde_json::from_str::<Kept<Texts>>(meta).ok());
+    let mut summaries = head.into_iter().chain(meta.and_then(|meta| meta.0.summary));
+    let mut session = OtherSession { text: messages.text, messages: messages.count, skipped };
+    if let Some(summary) = summaries.find(|it| !it.is_empty()) {
+        session.text.insert_str(0, &format!("Summary: {summary}\n\n"));
     }
     Some(session)
 }
 
-/// The text of a message, which may be in parts.
-fn content(content: &Value) -> String {
-    match content {
-        Value::String(text) => text.clone(),
-        Value::Array(parts) => {
-            let texts = parts.iter().filter_map(|part| part["text"].as_str());
-            texts.collect::<Vec<_>>().join("\n")
+/// Reads a message a line. Also returns the number of unreadable lines. None if none can be read.
+fn read_lines(text: &str) -> Option<(Messages, usize)> {
+    let (mut messages, mut read, mut skipped) = (Messages::default(), 0, 0);
+    for line in text.lines().filter(|line| !line.trim().is_empty()) {
+        match serde_json::from_str::<Kept<Texts>>(line) {
+            Ok(Kept(message)) => {
+                read += 1;
+                messages.push(&message);
+            }
+            Err(_) => skipped += 1,
         }
-        _ => String::new(),
     }
+    (read > 0).then_some((messages, skipped))
 }
 
 /// Reads a file of jobs. None if it is none.

@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use cap_std::ambient_authority;
@@ -22,6 +23,8 @@ pub(super) enum UnreadFile {
     Link,
     #[error("not a file")]
     NoFile,
+    #[error("has a second name")]
+    ManyNames,
     #[error("too large")]
     TooLarge,
     #[error("cannot be read: {cause}")]
@@ -79,6 +82,10 @@ impl OtherFolder {
         let meta = file.metadata()?;
         if !meta.is_file() {
             return Err(UnreadFile::NoFile);
+        }
+        // The other name may be anywhere.
+        if meta.nlink() > 1 {
+            return Err(UnreadFile::ManyNames);
         }
         let mut bytes = Vec::new();
         if meta.len() <= bytes_max {

@@ -114,7 +114,7 @@ pub(crate) fn mark_call_waiting(store: &Connection, call: CallId) -> rusqlite::R
     set_state(store, call, CallState::Waiting)
 }
 
-/// Marks a waiting call as planned again, because it may be made.
+/// Marks a call as planned again: one that waits and may be made, or one that began and has changed nothing.
 pub(crate) fn mark_call_planned(store: &Connection, call: CallId) -> rusqlite::Result<()> {
     set_state(store, call, CallState::Planned)
 }

@@ -52,6 +52,19 @@ pub(crate) async fn start_call(
     .await
 }
 
+/// Takes back the start of a call that has changed nothing, because its file is not the one that was approved.
+pub(crate) async fn take_back_start(
+    store: &Store,
+    turn: TurnId,
+    call: CallId,
+) -> Result<(), CommitError> {
+    commit_if_running(store, "call taken back", Sync::Later, turn, move |store| {
+        transcript::set_undo(store, call, None)?;
+        transcript::mark_call_planned(store, call)
+    })
+    .await
+}
+
 /// The end of a call.
 pub(crate) struct CallEnd {
     pub(crate) call: CallId,

@@ -24,6 +24,8 @@ use crate::types::session::{TurnId, TurnOutcome};
 /// Ends the account's background tasks, turns and side questions, withdraws what it has waiting in private, closes its
 /// private conversations, and removes its jobs, its permanent permissions and the calls that it could have made later.
 pub(crate) fn part_from_past(store: &Connection, account: &PersonAccount) -> rusqlite::Result<()> {
+    // Those that wait would begin when others are stopped.
+    deferred::drop_all_of(store, account)?;
     for run in schedule::running_of(store, account)? {
         jobs::stop_run(store, &run)?;
     }
@@ -37,15 +39,16 @@ pub(crate) fn part_from_past(store: &Connection, account: &PersonAccount) -> rus
     }
     schedule::remove_all_of(store, account)?;
     asks::revoke_all_of(store, account)?;
-    deferred::drop_all_of(store, account)?;
     persons::note_removal(store, account)
 }
 
-/// Ends the account's turns that wait for an answer, a subagent or a model. Their questions are withdrawn.
+/// Ends the account's turns that wait for an answer, a subagent or a model, and drops its approved calls that wait. The
+/// questions of the turns are withdrawn.
 pub(crate) fn end_suspended_of(
     store: &Connection,
     account: &PersonAccount,
 ) -> rusqlite::Result<()> {
+    deferred::drop_queued_of(store, account)?;
     end_turns_of(store, account, |turn| turn.suspended)
 }
 

@@ -1,5 +1,6 @@
 //! A running turn: its state, and the methods that all parts of its work need.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use tokio::sync::{Mutex, mpsc, watch};
@@ -23,6 +24,7 @@ use crate::turn::spending::Granted;
 use crate::types::event::{Event, EventKind};
 use crate::types::message::{ChatKind, Hint, MessageId, Sender};
 use crate::types::session::{Session, Step, Turn, TurnId};
+use crate::workspace::Workspace;
 
 /// A running turn's ends of the channels to the loop and to its progress.
 pub(crate) struct TurnHandles {
@@ -70,6 +72,10 @@ pub(super) struct ActiveTurn<'a> {
     pub(super) spent: Usage,
     /// True if a step was planned since then. Nobody has been asked about its calls yet.
     pub(super) has_planned: bool,
+    /// The workspace as the deferred calls of the turn would leave it, since the turn began or was resumed.
+    pub(super) ahead: Workspace,
+    /// The tools and arguments of these calls.
+    pub(super) deferred_calls: HashSet<(String, String)>,
 }
 
 /// The person who asked, and the message to reply to.

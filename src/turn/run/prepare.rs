@@ -1,6 +1,8 @@
 //! Prepares a turn in its task, and runs it to its end: reads the state in one state of the store, so that it
 //! is consistent, commits the first step, and assembles the active turn. Not the steps between (`run.rs`).
 
+use std::collections::HashSet;
+
 use anyhow::anyhow;
 use chrono::TimeDelta;
 use rusqlite::Connection;
@@ -225,6 +227,8 @@ impl<'a> ActiveTurn<'a> {
             begun: Instant::now(),
             spent: Usage::default(),
             has_planned: false,
+            ahead: turns.services.workspace.clone(),
+            deferred_calls: HashSet::new(),
         }))
     }
 

@@ -8,14 +8,14 @@ use crate::conversation::deferred::{ApprovedCall, DeferredCall, LaterDecider, Re
 use crate::memory::audience;
 use crate::people;
 use crate::provider::{Completion, ToolCall};
-use crate::tools::Effect;
+use crate::tools::{Effect, ToolKind};
 use crate::trust::permission::Decider;
 use crate::turn::background;
-use crate::turn::calls;
+use crate::turn::calls::{self, CallResult};
 use crate::turn::error::TurnError;
 use crate::turn::proposed::{self, ProposedFiles};
 use crate::turn::run::active::ActiveTurn;
-use crate::turn::run::permitting::RefusedCall;
+use crate::turn::run::permitting::{Refused, RefusedCall};
 use crate::types::call_files::CallFiles;
 use crate::types::session::Call;
 use crate::workspace::Audience;
@@ -58,27 +58,22 @@ impl ActiveTurn<'_> {
         for RefusedCall { index, call, refused } in refusals {
             self.emit_start(&call);
             let told = told.as_ref().filter(|_| refused.is_unattended);
-            let reason = refused.words;
             let result = match told.zip(cx.as_ref()) {
-                None => calls::refuse(services, self.turn, &call, reason).await?,
+                None => calls::refuse(services, self.turn, &call, refused.words).await?,
                 Some((told, cx)) => {
-                    let decider = self.later_decider(told, refused.decider);
-                    let ProposedFiles { files, diff, known, .. } =
-                        Box::pin(proposed::find_files(turns, &call, cx)).await;
                     // A call before it may change its files.
                     let is_first = !has_deferred && first_open.is_none_or(|open| index < open);
-                    match known.filter(|_| is_first && tells_results) {
+                    let known = match is_first && tells_results {
+                        true => Box::pin(proposed::find_files(turns, &call, cx)).await.known,
+                        false => None,
+                    };
+                    match known {
                         Some(known) => {
                             calls::settle_known(turns, self.turn, &call, cx, known).await?
                         }
                         None => {
                             has_deferred = true;
-                            let change = diff.filter(|_| told.see_files);
-                            let terms = ReportTerms { change, ..told.terms.clone() };
-                            let deferred = Box::new(self.deferred(&call, files, tainted, decider));
-                            let deferral = Effect::Defer { call: deferred, terms };
-                            calls::refuse_and_defer(services, self.turn, &call, reason, deferral)
-                                .await?
+                            Box::pin(self.defer(&call, refused, told, tainted)).await?
                         }
                     }
                 }
@@ -87,6 +82,36 @@ impl ActiveTurn<'_> {
             self.settled(index, result);
         }
         Ok(())
+    }
+
+    /// Settles a call that nobody could be asked about, and defers it until people are told of it. Changes of files are
+    /// worked out in order, each as one of the files that the deferred calls before it leave.
+    async fn defer(
+        &mut self,
+        call: &Call,
+        refused: Refused,
+        told: &ToldPeople,
+        tainted: bool,
+    ) -> Result<CallResult, TurnError> {
+        let turns = self.turns;
+        let mut cx = self.tool_context().await?;
+        let tool = turns.tools.authorise(&call.tool, cx.user());
+        if tool.is_ok_and(|(_, terms)| terms.kind == ToolKind::Writes) {
+            cx.workspace = self.ahead.clone();
+        }
+        let ProposedFiles { files, diff, change, .. } =
+            Box::pin(proposed::find_files(turns, call, &cx)).await;
+        let decider = self.later_decider(told, refused.decider);
+        let follows = change.as_ref().is_some_and(|change| self.ahead.would_change(&change.path));
+        let is_new = self.deferred_calls.insert((call.tool.clone(), call.arguments.clone()));
+        if let Some(change) = change.filter(|_| is_new && decider != LaterDecider::Nobody) {
+            self.ahead = self.ahead.with_change(&change);
+        }
+        let change = diff.filter(|_| told.see_files);
+        let terms = ReportTerms { change, follows, ..told.terms.clone() };
+        let deferred = Box::new(self.deferred(call, files, tainted, decider));
+        let deferral = Effect::Defer { call: deferred, terms };
+        calls::refuse_and_defer(&turns.services, self.turn, call, refused.words, deferral).await
     }
 
     /// Returns who is told of calls of this turn.
@@ -107,7 +132,7 @@ impl ActiveTurn<'_> {
         let is_owner = owner.is_some();
         let to = owner.unwrap_or_else(|| self.limits.people_at.clone());
         let see_files = audience == Audience::Owner || !is_owner;
-        let terms = ReportTerms { to, task, change: None };
+        let terms = ReportTerms { to, task, change: None, follows: false };
         Ok(ToldPeople { terms, is_owner, is_there, see_files })
     }
 

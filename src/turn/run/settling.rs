@@ -35,17 +35,34 @@ const SIDE_BY_SIDE_MAX: usize = 4;
 /// Maximum number of calls in one question.
 const ASKED_MAX: usize = 6;
 
+/// Maximum number of times that the calls of a step are checked: approved calls whose files have changed are asked about
+/// again, and something may change these files each time.
+const CHECKS_MAX: usize = 8;
+
 /// The progress of a step's calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SettledCalls {
     All,
     /// One of them waits for somebody, and the turn is suspended.
     Suspended,
+    /// The approval of one of them does not cover its files any more, so that they must be checked again.
+    Uncovered,
 }
 
 impl ActiveTurn<'_> {
     /// Runs the planned calls of the last step, until the person sends another message.
     pub(super) async fn settle_calls(&mut self) -> Result<SettledCalls, TurnError> {
+        for _ in 0..CHECKS_MAX {
+            match Box::pin(self.check_and_run()).await? {
+                SettledCalls::Uncovered => {}
+                settled => return Ok(settled),
+            }
+        }
+        Ok(SettledCalls::All)
+    }
+
+    /// Checks the planned calls of the last step, and runs them.
+    async fn check_and_run(&mut self) -> Result<SettledCalls, TurnError> {
         let calls = self.current().steps.last().map(|step| step.calls.clone()).unwrap_or_default();
         let unsettled =
             calls.into_iter().enumerate().filter(|(_, call)| !call.outcome.is_settled());
@@ -64,15 +81,15 @@ impl ActiveTurn<'_> {
             let may_begin =
                 |open: &OpenCall| !has_new_messages || open.call.outcome != CallOutcome::Planned;
             let batch: Vec<_> = batch.into_iter().filter(may_begin).collect();
-            let suspended = match batch.as_slice() {
-                [] => false,
+            let settled = match batch.as_slice() {
+                [] => SettledCalls::All,
                 [first @ OpenCall { asks: Some(_), .. }] => {
                     self.ask_together(first, batches.as_slice()).await?
                 }
                 _ => self.run_together(batch).await?,
             };
-            if suspended {
-                return Ok(SettledCalls::Suspended);
+            if settled != SettledCalls::All {
+                return Ok(settled);
             }
         }
         Ok(SettledCalls::All)
@@ -80,13 +97,13 @@ impl ActiveTurn<'_> {
 
     /// Asks about a call, and in the same question about later ones of its step that the same people decide. Changes of
     /// files are shown in order, each as one of the files that the calls before it leave. A message that sends private
-    /// content is asked about alone. Returns false if nobody is asked, because the call would do nothing: it is settled.
+    /// content is asked about alone. If the first call would do nothing, nobody is asked, and it is settled.
     async fn ask_together(
         &mut self,
         first: &OpenCall,
         later: &[Vec<OpenCall>],
-    ) -> Result<bool, TurnError> {
-        let Some((_, asked_first)) = &first.asks else { return Ok(false) };
+    ) -> Result<SettledCalls, TurnError> {
+        let Some((_, asked_first)) = &first.asks else { return Ok(SettledCalls::All) };
         let cx = self.tool_context().await?;
         // The same with the files as the calls before leave them.
         let mut ahead = self.tool_context().await?;
@@ -116,7 +133,7 @@ impl ActiveTurn<'_> {
             match proposed.known.take().filter(|_| tells_results) {
                 Some(known) if asked.is_empty() => {
                     self.settle_known(open, known, &cx).await?;
-                    return Ok(false);
+                    return Ok(SettledCalls::All);
                 }
                 // It is looked at again once those before it have ended, which may change its files.
                 Some(_) => continue,
@@ -135,7 +152,7 @@ impl ActiveTurn<'_> {
         }
         suspension::ask_permission(self.turns, &self.calling(&first.call), *asked_first, &asked)
             .await?;
-        Ok(true)
+        Ok(SettledCalls::Suspended)
     }
 
     /// Settles a call that would do nothing.
@@ -169,9 +186,8 @@ impl ActiveTurn<'_> {
         }
     }
 
-    /// Runs the calls of a batch in parallel. Only a batch of reading calls has more than one. Returns true if a
-    /// call suspends the turn.
-    async fn run_together(&mut self, batch: Vec<OpenCall>) -> Result<bool, TurnError> {
+    /// Runs the calls of a batch in parallel. Only a batch of reading calls has more than one.
+    async fn run_together(&mut self, batch: Vec<OpenCall>) -> Result<SettledCalls, TurnError> {
         let doing: Vec<_> = batch
             .iter()
             .map(|it| replies::running_tool(&it.call.tool, &it.call.arguments))
@@ -198,7 +214,11 @@ impl ActiveTurn<'_> {
         if calls.iter().any(|call| message::sent_here(call, here).is_some()) {
             self.begin_draft_anew().await?;
         }
-        Ok(calls.iter().any(|call| call.outcome == CallOutcome::Waiting))
+        if calls.iter().any(|call| call.outcome == CallOutcome::Waiting) {
+            return Ok(SettledCalls::Suspended);
+        }
+        let is_uncovered = calls.iter().any(|call| call.outcome == CallOutcome::Planned);
+        Ok(if is_uncovered { SettledCalls::Uncovered } else { SettledCalls::All })
     }
 
     pub(super) fn settled(&mut self, index: usize, result: CallResult) {

@@ -220,7 +220,7 @@ async fn no_other_file_is_sent_than_the_one_that_was_asked_about() {
 }
 
 #[tokio::test]
-async fn an_earlier_call_of_the_step_changes_nothing_that_a_later_one_was_allowed_for() {
+async fn a_later_call_is_asked_about_again_if_an_earlier_one_of_the_step_changes_its_files() {
     let mut rig = Rig::with(FakeChannel::taking_files(1_000_000), parts()).await;
     fs::write(rig.workspace().join("plan.md"), "harmless").unwrap();
     let write = ("write_file", json!({"path": "plan.md", "content": "a secret"}));
@@ -228,8 +228,10 @@ async fn an_earlier_call_of_the_step_changes_nothing_that_a_later_one_was_allowe
     rig.model.on("send", [calls(&[write, send]), says("Ready.")]);
     rig.ask("1", "send it").await;
     let heard = allow(&mut rig).await;
-    assert!(heard.contains(&"Ready.".to_owned()), "{heard:?}");
-    assert!(rig.model.last().transcript().contains("not as it was when it was approved"));
+    assert!(asked_again(&heard).contains("plan.md"), "{heard:?}");
+    assert_eq!(fs::read_to_string(rig.workspace().join("plan.md")).unwrap(), "a secret");
     assert_eq!(sent(&rig), Vec::<String>::new());
-    rig.finish().await;
+    press(&rig, OWNER, "1", YES);
+    rig.wait_until(|rig| sent(rig) == ["a secret"]).await;
+    rig.stop().await;
 }

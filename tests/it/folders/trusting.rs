@@ -49,6 +49,30 @@ async fn exactly_what_was_shown_is_copied_and_the_file_stays_untrusted() {
 }
 
 #[tokio::test]
+async fn a_copy_can_be_undone_and_explained_like_any_other_change() {
+    let mut rig = Rig::new().await;
+    fs::write(rig.path().join("downloads/recipe.md"), "Boil the crab.\n").unwrap();
+    rig.ask("1", "hello").await;
+    rig.ask("1", "/trust downloads/recipe.md").await;
+    let press = button(&rig);
+    // A crash after the copy has the command carried out again.
+    for _ in 0..2 {
+        assert!(rig.ask("1", &press).await.starts_with("Copied downloads/recipe.md to "));
+    }
+    let actions = "SELECT tool FROM calls WHERE undo LIKE '%notes/recipe.md%'";
+    assert_eq!(rig.query(actions), ["trust"]);
+    let why = rig.ask("1", "/why notes/recipe.md").await;
+    assert!(why.contains("trust") && why != replies::no_change_known("notes/recipe.md"), "{why}");
+    let undone = rig.ask("1", "/undo").await;
+    assert!(undone.contains("notes/recipe.md"), "{undone}");
+    assert!(!rig.workspace().join("notes/recipe.md").exists());
+    // It may be copied again.
+    assert!(rig.ask("1", &press).await.starts_with("Copied downloads/recipe.md to "));
+    assert_eq!(rig.query(actions), ["trust", "undo", "trust"]);
+    rig.finish().await;
+}
+
+#[tokio::test]
 async fn what_nobody_should_trust_so_is_not_copied() {
     let mut rig = Rig::new().await;
     let downloads = rig.path().join("downloads");

@@ -17,7 +17,7 @@ const ALLOWED: &str = "A call that was allowed";
 
 /// A scene in which each change of a file must be allowed.
 async fn scene() -> Scene {
-    let tools = ["append_file", "write_file"].map(str::to_owned).to_vec();
+    let tools = ["append_file", "edit_file", "write_file"].map(str::to_owned).to_vec();
     let approvals = Approvals { tools, roles: Vec::new() };
     let asking = ApprovalSettings { approvals, ..ApprovalSettings::default() };
     let agent = AgentConfig { asking, ..RigOptions::default().agent };
@@ -86,7 +86,7 @@ async fn the_report_shows_what_a_call_would_change() {
     let changes = calls(&[
         append("tide.md"),
         ("write_file", json!({"path": "skills/tide/SKILL.md", "content": "Obey.\n"})),
-        // Its diff would depend on the first.
+        // It follows the first.
         ("append_file", json!({"path": "tide.md", "content": "crab\n"})),
     ]);
     scene.rig.model.on(TASK, [reads, changes, completes("I could not write it.")]);
@@ -98,7 +98,7 @@ async fn the_report_shows_what_a_call_would_change() {
         "\n low\n+tide\n```",
         "```diff\n--- (no file)\n+++ skills/tide/SKILL.md\n",
         "\n+Obey.\n```",
-        "```json\n{\"path\":\"tide.md\",\"content\":\"crab\\n\"}\n```",
+        "\n low\n tide\n+crab\n```",
     ] {
         assert!(report.contains(part), "{part}: {report}");
     }
@@ -106,7 +106,7 @@ async fn the_report_shows_what_a_call_would_change() {
 }
 
 #[tokio::test]
-async fn two_changes_of_a_file_in_different_messages_are_not_shown_against_the_same_contents() {
+async fn two_changes_of_a_file_in_different_messages_are_shown_as_one_follows_the_other() {
     let mut scene = scene().await;
     scene.add("1", json!({"when": "20m", "text": TASK})).await;
     let others = (1..=5).map(|number| append(&format!("{number}.md")));
@@ -118,8 +118,8 @@ async fn two_changes_of_a_file_in_different_messages_are_not_shown_against_the_s
     let reports: Vec<_> = heard.iter().filter(|it| it.starts_with("I did not run")).collect();
     assert_eq!(reports.len(), 2, "{heard:?}");
     assert!(reports[0].contains("+++ tide.md\n"), "{heard:?}");
-    let arguments = r#"{"path":"tide.md","content":"crab\n"}"#;
-    assert!(reports[1].contains(arguments) && !reports[1].contains("```diff"), "{heard:?}");
+    assert!(reports[1].contains("+++ tide.md\n"), "{heard:?}");
+    assert!(reports[1].contains("\n tide\n+crab\n```"), "{heard:?}");
     scene.rig.finish().await;
 }
 
@@ -174,7 +174,7 @@ async fn it_is_asked_about_again_if_its_file_has_changed() {
 }
 
 #[tokio::test]
-async fn all_that_add_to_one_file_are_done_without_another_question() {
+async fn all_that_add_to_one_file_are_done_in_their_order_without_another_question() {
     let mut scene = scene().await;
     fs::write(scene.rig.workspace().join("shopping.md"), "bread\n").unwrap();
     let things = ["eggs", "milk", "rye", "salt"];
@@ -186,10 +186,96 @@ async fn all_that_add_to_one_file_are_done_without_another_question() {
     let done = heard.iter().filter(|text| text.ends_with("It is written.")).count();
     assert_eq!(done, things.len(), "{heard:?}");
     let list = written(&scene, "shopping.md").unwrap();
-    let mut lines: Vec<_> = list.lines().collect();
-    // They run at the same time.
-    lines.sort_unstable();
+    let lines: Vec<_> = list.lines().collect();
     assert_eq!(lines, ["bread", "eggs", "milk", "rye", "salt"]);
+    scene.rig.finish().await;
+}
+
+/// A run that would change a list three times, the last time what the first has changed. Gives its report.
+async fn change_a_list(scene: &mut Scene) -> String {
+    fs::write(scene.rig.workspace().join("list.md"), "bread\nmilk\nrye\n").unwrap();
+    let edit =
+        |old: &str, new: &str| ("edit_file", json!({"path": "list.md", "old": old, "new": new}));
+    let edits = [edit("bread", "buns"), edit("milk", "tea"), edit("buns", "cake")];
+    run(scene, calls(&edits)).await
+}
+
+#[tokio::test]
+async fn changes_of_one_file_are_shown_and_made_as_one_follows_the_other() {
+    let mut scene = scene().await;
+    let report = change_a_list(&mut scene).await;
+    for change in ["-bread\n+buns\n milk\n", "\n buns\n-milk\n+tea\n rye", "-buns\n+cake\n tea\n"] {
+        assert!(report.contains(change), "{change}: {report}");
+    }
+    scene.rig.model.on(ALLOWED, ["one", "two", "three"].map(|_| completes("It is written.")));
+    scene.rig.say("1", "/approve later 1 all");
+    let heard = scene.rig.next_messages("1", 4).await;
+    let done = heard.iter().filter(|text| text.ends_with("It is written.")).count();
+    assert_eq!(done, 3, "{heard:?}");
+    assert_eq!(written(&scene, "list.md").as_deref(), Some("cake\ntea\nrye\n"));
+    scene.rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_change_without_the_one_before_it_is_asked_about_again() {
+    let mut scene = scene().await;
+    change_a_list(&mut scene).await;
+    scene.rig.model.on(ALLOWED, [completes("It is written.")]);
+    scene.rig.say("1", "/approve later 2");
+    let heard = scene.rig.next_messages("1", 3).await;
+    let question = heard.iter().find(|text| text.contains("I'm asking again because"));
+    let question = question.expect("a question");
+    assert!(question.contains("\n bread\n-milk\n+tea\n rye"), "{question}");
+    scene.rig.say("1", "/approve 1");
+    let heard = scene.rig.next_messages("1", 3).await;
+    assert!(heard.iter().any(|text| text.ends_with("It is written.")), "{heard:?}");
+    assert_eq!(written(&scene, "list.md").as_deref(), Some("bread\ntea\nrye\n"));
+    scene.rig.finish().await;
+}
+
+#[tokio::test]
+async fn the_calls_of_a_report_are_made_one_after_another_also_after_a_restart() {
+    let mut scene = scene().await;
+    run(&mut scene, calls(&[append("1.md"), append("2.md"), append("3.md")])).await;
+    let gate = Gate::shut();
+    let done = ["one", "two", "three"].map(|_| completes("It is written."));
+    scene.rig.model.on(ALLOWED, [held(&gate, completes("Lost."))].into_iter().chain(done));
+    scene.rig.say("1", "/approve later 1");
+    scene.rig.wait_at(&gate).await;
+    assert_eq!(scene.rig.next_messages("1", 2).await.len(), 2);
+    // It joins the line behind the first.
+    let both = replies::will_make_deferred_calls(&["append_file"; 2]);
+    assert_eq!(scene.rig.ask("1", "/approve later 2 all").await, both);
+    assert!(written(&scene, "1.md").is_some());
+    scene.rig.stop_and_start_again().await;
+    let heard = scene.rig.next_messages("1", 3).await;
+    assert!(heard.iter().all(|text| text.ends_with("It is written.")), "{heard:?}");
+    for name in ["1.md", "2.md", "3.md"] {
+        assert_eq!(written(&scene, name).as_deref(), Some("tide\n"), "{name}");
+    }
+    let order = "SELECT json_extract(details, '$.approved.arguments') FROM tasks
+                 WHERE kind = 'subagent' ORDER BY id";
+    let order = scene.rig.query(order);
+    let names = ["1.md", "2.md", "3.md"];
+    assert!(order.iter().zip(names).all(|(call, name)| call.contains(name)), "{order:?}");
+    scene.rig.finish().await;
+}
+
+#[tokio::test]
+async fn who_stops_one_of_them_has_stopped_those_behind_it() {
+    let mut scene = scene().await;
+    run(&mut scene, calls(&[append("1.md"), append("2.md")])).await;
+    let gate = Gate::shut();
+    scene.rig.model.on(ALLOWED, [held(&gate, completes("Lost."))]);
+    scene.rig.say("1", "/approve later 1 all");
+    scene.rig.wait_at(&gate).await;
+    let making = replies::making_deferred_calls(&["append_file"; 2]);
+    assert_eq!(scene.rig.next_message("1").await, making);
+    assert_eq!(scene.rig.ask("1", "/stop").await, replies::STOPPED);
+    gate.open();
+    scene.rig.wait_for_count("SELECT count(*) FROM deferred_calls WHERE state = 'denied'", 1).await;
+    assert_eq!(scene.rig.ask("1", "/approve later 2").await, replies::NOT_OPEN_ANY_MORE);
+    assert_eq!(written(&scene, "2.md"), None);
     scene.rig.finish().await;
 }
 
@@ -434,30 +520,30 @@ async fn each_person_decides_about_their_own_folder() {
 }
 
 #[tokio::test]
-async fn all_calls_of_a_report_are_made_at_once_and_more_find_no_place() {
+async fn calls_of_six_reports_are_made_at_once_and_another_waits() {
     let mut scene = scene().await;
-    scene.add("1", json!({"when": "20m", "text": TASK})).await;
-    let all: Vec<_> = (1..=7).map(|number| append(&format!("{number}.md"))).collect();
-    scene.rig.model.on(TASK, [calls(&all), completes("I could not write it.")]);
-    scene.later(21);
-    // Six calls, one, and the result.
-    scene.rig.next_messages("1", 3).await;
+    for number in 1..=7 {
+        let minutes = 20 * number;
+        scene.add("1", json!({"when": format!("{minutes}m"), "text": TASK})).await;
+        let refused = calls(&[append(&format!("{number}.md"))]);
+        scene.rig.model.on(TASK, [refused, completes("I could not write it.")]);
+        scene.later(minutes + 1);
+        scene.rig.next_messages("1", 2).await;
+    }
     let gate = Gate::shut();
-    scene.rig.model.on(ALLOWED, (1..=6).map(|_| held(&gate, completes("It is written."))));
-    let six = replies::making_deferred_calls(&["append_file"; 6]);
-    assert_eq!(scene.rig.ask("1", "/approve later 1 all").await, six);
-    scene.rig.say("1", "/approve later 7");
-    let heard = scene.rig.next_messages("1", 2).await;
-    assert!(heard.contains(&replies::too_many_deferred_calls(6, &[])), "{heard:?}");
-    assert!(heard.contains(&"Still open: 7: append_file.".to_owned()), "{heard:?}");
-    gate.open();
-    scene.rig.next_messages("1", 6).await;
-    assert!((1..=6).all(|number| written(&scene, &format!("{number}.md")).is_some()));
+    let six = (1..=6).map(|_| held(&gate, completes("It is written.")));
+    scene.rig.model.on(ALLOWED, six.chain([completes("It is written.")]));
+    let making = replies::making_deferred_calls(&["append_file"]);
+    for number in 1..=6 {
+        assert_eq!(scene.rig.ask("1", &format!("/approve later {number}")).await, making);
+    }
+    scene.rig.wait_at_times(&gate, 6).await;
+    let waits = replies::will_make_deferred_calls(&["append_file"]);
+    assert_eq!(scene.rig.ask("1", "/approve later 7").await, waits);
     assert_eq!(written(&scene, "7.md"), None);
-    scene.rig.model.on(ALLOWED, [completes("It is written.")]);
-    scene.rig.say("1", "/approve later 7");
-    scene.rig.next_messages("1", 2).await;
-    assert!(written(&scene, "7.md").is_some());
+    gate.open();
+    scene.rig.next_messages("1", 7).await;
+    assert!((1..=7).all(|number| written(&scene, &format!("{number}.md")).is_some()));
     scene.rig.finish().await;
 }
 

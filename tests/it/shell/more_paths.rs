@@ -1,6 +1,7 @@
 //! Paths of `[exec] read` and `write`: what others may have written there does not pass for the owner's own, and nothing
 //! goes from the workspace to the network by way of them.
 
+use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
 use peacrab::people::folder_roles::{FolderRoles, RoleFolder};
@@ -210,6 +211,48 @@ impl Scene {
         scene.config = Config { role: Role::User, folder_roles, ..scene.config };
         scene
     }
+}
+
+#[tokio::test]
+async fn a_path_that_leads_elsewhere_than_at_the_start_is_not_opened() {
+    let scene = Scene::new(&["read/own"]);
+    let fixture = scene.fixture();
+    fs::create_dir(scene.path("home")).unwrap();
+    fs::write(scene.path("home/page"), "private").unwrap();
+    let exchange = |name: &str| {
+        fs::rename(scene.path(name), scene.path("aside")).unwrap();
+        symlink(scene.path("home"), scene.path(name)).unwrap();
+    };
+    let put_back = |name: &str| {
+        fs::remove_file(scene.path(name)).unwrap();
+        fs::rename(scene.path("aside"), scene.path(name)).unwrap();
+    };
+    let reads = |name: &str| format!("cat {}/page", scene.path(name).display());
+    let writes = scene.path("write").display().to_string();
+    let untrusted = [
+        json!({"command": reads("write"), "untrusted": true}),
+        json!({"command": format!("echo x > {writes}/page"), "untrusted": true, "paths": [writes]}),
+    ];
+    exchange("write");
+    for arguments in &untrusted {
+        let (said, _) = run(&fixture, arguments.clone()).await;
+        let why = format!("{writes} leads elsewhere than when I started.");
+        assert!(said.starts_with("The command was not started: ") && said.contains(&why), "{said}");
+    }
+    assert_eq!(fs::read_to_string(scene.path("home/page")).unwrap(), "private");
+    // It does not see that path.
+    let trusted = json!({"command": reads("read/own")});
+    let (said, _) = run(&fixture, trusted.clone()).await;
+    assert!(said.contains("mine"), "{said}");
+    put_back("write");
+    for arguments in &untrusted {
+        let (said, _) = run(&fixture, arguments.clone()).await;
+        assert!(said.starts_with("[exit code 0"), "{said}");
+    }
+    exchange("read/own");
+    let (said, _) = run(&fixture, trusted).await;
+    assert!(said.starts_with("The command was not started: "), "{said}");
+    put_back("read/own");
 }
 
 #[tokio::test]
