@@ -366,7 +366,7 @@ pub fn pair(
                     sender: sender.as_str().into(),
                 };
                 if people.role_of(store, &account.channel, &account.sender)?.is_none() {
-                    commits::end_suspended_of(store, &account)?;
+                    commits::end_work_of(store, &account)?;
                 }
                 tracing::info!(
                     channel,

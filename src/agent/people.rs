@@ -192,7 +192,7 @@ pub fn apply_people_command(
         }
         PeopleCommand::Block(id) => {
             listing::set_blocked(store, id, Some(Utc::now()))?;
-            accounts_of(&person).try_for_each(|it| commits::end_suspended_of(store, &it))?;
+            accounts_of(&person).try_for_each(|it| commits::end_work_of(store, &it).map(drop))?;
             replies::person_is_blocked(name)
         }
         PeopleCommand::Unblock(id) => {

@@ -21,15 +21,10 @@ use crate::turn::error::CommitError;
 use crate::types::message::Inbound;
 use crate::types::session::{TurnId, TurnOutcome};
 
-/// Ends the account's background tasks, turns and side questions, withdraws what it has waiting in private, closes its
-/// private conversations, and removes its jobs, its permanent permissions and the calls that it could have made later.
+/// Ends all work for the account, withdraws what it has waiting in private, closes its private conversations, and removes
+/// its jobs, its permanent permissions and the calls that it could have made later.
 pub(crate) fn part_from_past(store: &Connection, account: &PersonAccount) -> rusqlite::Result<()> {
-    for run in schedule::running_of(store, account)? {
-        jobs::stop_run(store, &run)?;
-    }
-    background::stop(store, &subagents::running_of(store, account)?)?;
-    end_turns_of(store, account, |_| true)?;
-    side_questions::stop_all_of(store, account)?;
+    end_work_of(store, account)?;
     journal::withdraw_private_of(store, account)?;
     for at in sessions::private_of(store, account)? {
         incognito::end(store, &at, None)?;
@@ -41,24 +36,31 @@ pub(crate) fn part_from_past(store: &Connection, account: &PersonAccount) -> rus
     persons::note_removal(store, account)
 }
 
-/// Ends the account's turns that wait for an answer, a subagent or a model. Their questions are withdrawn.
-pub(crate) fn end_suspended_of(
+/// Ends all work for an account that loses its access: its background tasks, turns and side questions. Questions of its
+/// turns are withdrawn. What it has waiting is turned away once a turn would begin with it, and its jobs are paused once
+/// they are due. Returns the turns of conversations that were at work.
+pub(crate) fn end_work_of(
     store: &Connection,
     account: &PersonAccount,
-) -> rusqlite::Result<()> {
-    end_turns_of(store, account, |turn| turn.suspended)
+) -> rusqlite::Result<Vec<UnfinishedTurn>> {
+    for run in schedule::running_of(store, account)? {
+        jobs::stop_run(store, &run)?;
+    }
+    background::stop(store, &subagents::running_of(store, account)?)?;
+    let working = end_turns_of(store, account)?;
+    side_questions::stop_all_of(store, account)?;
+    Ok(working)
 }
 
 fn end_turns_of(
     store: &Connection,
     account: &PersonAccount,
-    ends: impl Fn(&UnfinishedTurn) -> bool,
-) -> rusqlite::Result<()> {
+) -> rusqlite::Result<Vec<UnfinishedTurn>> {
     let PersonAccount { channel, sender } = account;
     let is_theirs =
         |turn: &UnfinishedTurn| turn.sender.id == *sender && turn.origin.channel() == channel;
-    let turns = transcript::unfinished(store)?.into_iter();
-    for turn in turns.filter(|turn| is_theirs(turn) && ends(turn)) {
+    let mut working = Vec::new();
+    for turn in transcript::unfinished(store)?.into_iter().filter(is_theirs) {
         // It may have ended with a turn that waited for it.
         if !transcript::is_running(store, turn.turn)? {
             continue;
@@ -67,9 +69,11 @@ fn end_turns_of(
         if turn.origin.task().is_some() {
             // A task ends with its turn, or else it would take up a place forever.
             background::stop(store, slice::from_ref(&turn.origin))?;
+        } else if !turn.suspended {
+            working.push(turn);
         }
     }
-    Ok(())
+    Ok(working)
 }
 
 fn end(store: &Connection, turn: TurnId) -> rusqlite::Result<()> {
