@@ -5,7 +5,7 @@ use chrono::{DateTime, Duration, Utc};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::page_accounts::{self, is_page_account};
-use super::persons::person_of;
+use super::persons::{PersonAccount, person_of};
 use super::{People, Role, new_code};
 use crate::store::Time;
 use crate::types::message::{Address, Sender};
@@ -138,31 +138,40 @@ pub fn join(
     Ok(Some((kept, joined)))
 }
 
-/// Moves an account to a new person. Returns the former person and the new one; None if the former one has no
-/// other account. Accounts that the program has made do not count, and stay with their person.
+/// Moves an account to a new person, at the request of who uses it. See [`part`].
 pub fn unlink(
     store: &Connection,
     account: &LinkAccount,
     now: DateTime<Utc>,
 ) -> rusqlite::Result<Option<(PersonId, PersonId)>> {
     let LinkAccount { sender, at } = account;
-    let Some(former) = person_of(store, &at.channel, &sender.id)? else { return Ok(None) };
+    let parted = PersonAccount { channel: at.channel.clone(), sender: sender.id.clone() };
+    part(store, &parted, &sender.name, now)
+}
+
+/// Moves an account to a new person. Returns the former person and the new one; None if the former one has no
+/// other account. Accounts that the program has made do not count, and stay with their person.
+pub(super) fn part(
+    store: &Connection,
+    account: &PersonAccount,
+    name: &str,
+    now: DateTime<Utc>,
+) -> rusqlite::Result<Option<(PersonId, PersonId)>> {
+    let PersonAccount { channel, sender } = account;
+    let Some(former) = person_of(store, channel, sender)? else { return Ok(None) };
     let accounts: i64 = store.query_row(
         "SELECT count(*) FROM accounts WHERE person = ? AND substr(sender, 1, 1) <> ?",
         params![former, page_accounts::PAGE_ACCOUNT_MARK.to_string()],
         |row| row.get(0),
     )?;
-    if accounts < 2 || is_page_account(&sender.id) {
+    if accounts < 2 || is_page_account(sender) {
         return Ok(None);
     }
-    store.execute(
-        "INSERT INTO persons (name, since) VALUES (?, ?)",
-        params![sender.name, Time(now)],
-    )?;
+    store.execute("INSERT INTO persons (name, since) VALUES (?, ?)", params![name, Time(now)])?;
     let new = PersonId(store.last_insert_rowid());
     store.execute(
         "UPDATE accounts SET person = ? WHERE channel = ? AND sender = ?",
-        params![new, at.channel, sender.id],
+        params![new, channel, sender],
     )?;
     Ok(Some((former, new)))
 }

@@ -4,6 +4,7 @@ mod folders;
 mod isolation;
 mod orders;
 mod removal;
+mod revoking;
 mod telling;
 
 use std::sync::Arc;
