@@ -2,6 +2,7 @@
 
 mod folders;
 mod isolation;
+mod links;
 mod orders;
 mod removal;
 mod revoking;

@@ -9,8 +9,8 @@ use crate::bus::journal::{self, InboundOutcome};
 use crate::bus::{outbox, side_questions};
 use crate::conversation::transcript::{self, UnfinishedTurn};
 use crate::conversation::{asks, deferred, incognito, sessions};
-use crate::people::listing;
 use crate::people::persons::{self, PersonAccount};
+use crate::people::{links, listing};
 use crate::replies;
 use crate::store::{Store, Sync};
 use crate::tasks::{schedule, subagents};
@@ -37,7 +37,7 @@ pub(crate) fn part_from_past(store: &Connection, account: &PersonAccount) -> rus
 }
 
 /// Ends all work for an account that loses its access: its background tasks, turns and side questions. Questions of its
-/// turns are withdrawn. What it has waiting is turned away once a turn would begin with it, and its jobs are paused once
+/// turns are withdrawn, and so are codes of `/link`. What it has waiting is turned away once a turn would begin with it, and its jobs are paused once
 /// they are due. Returns the turns of conversations that were at work.
 pub(crate) fn end_work_of(
     store: &Connection,
@@ -49,6 +49,7 @@ pub(crate) fn end_work_of(
     background::stop(store, &subagents::running_of(store, account)?)?;
     let working = end_turns_of(store, account)?;
     side_questions::stop_all_of(store, account)?;
+    links::withdraw(store, account)?;
     Ok(working)
 }
 

@@ -9,16 +9,16 @@ use crate::support::rig::{OWNER, Rig, RigOptions, STRANGER};
 use crate::support::script::{Gate, calls, held, says};
 
 /// Another one who is paired.
-const OTHER: &str = "67";
+pub(super) const OTHER: &str = "67";
 
 /// Nobody but the owner is in the config.
-fn by_pairing_only() -> RigOptions {
+pub(super) fn by_pairing_only() -> RigOptions {
     let access = Access { owners: vec![OWNER.to_owned()], ..Access::default() };
     RigOptions { access, ..RigOptions::default() }
 }
 
 /// People who are paired as users, and have spoken in chats of the same names.
-async fn with_paired(parts: RigOptions, people: &[&str]) -> Rig {
+pub(super) async fn with_paired(parts: RigOptions, people: &[&str]) -> Rig {
     let mut rig = Rig::of(parts).await;
     rig.ask("1", "hello").await;
     for who in people {
@@ -84,7 +84,7 @@ async fn who_is_blocked_and_revoked_is_not_let_in_again_by_unblocking() {
 }
 
 /// Makes both accounts one person. The first of them confirms it.
-async fn link(rig: &mut Rig, (confirms, at): (&str, &str), joins: &str) {
+pub(super) async fn link(rig: &mut Rig, (confirms, at): (&str, &str), joins: &str) {
     rig.say_as(confirms, at, "/link");
     let code = code_in(&rig.next_message(at).await);
     rig.say_as(joins, joins, &format!("/link {code}"));
