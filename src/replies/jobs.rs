@@ -42,6 +42,7 @@ pub const RUN_ENDED: &str = "Its run was stopped.";
 pub const JOB_INTERRUPTED: &str = "A new message there interrupted it.";
 pub const JOB_BREAKS: &str = "it can't be read or saved";
 pub const PERSON_WITHOUT_ACCESS: &str = "its person no longer has access";
+pub const PERSON_MAY_NOT_COMMAND: &str = "its person may no longer run commands";
 pub const NO_JOBS_FOR_GUESTS: &str = "Guests can't have jobs.";
 
 pub fn job_breaks(id: impl Display, why: &str) -> String {
