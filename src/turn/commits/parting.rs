@@ -36,7 +36,8 @@ pub(crate) fn part_from_past(store: &Connection, account: &PersonAccount) -> rus
     persons::note_removal(store, account)
 }
 
-/// Ends all work for an account that loses its access: its background tasks, turns and side questions. Questions of its
+/// Ends all work for an account that loses its access: its background tasks, turns and side questions, and runs
+/// of others' jobs that report to it. Questions of its
 /// turns are withdrawn, and so are codes of `/link`. What it has waiting is turned away once a turn would begin with it, and its jobs are paused once
 /// they are due. Returns the turns of conversations that were at work.
 pub(crate) fn end_work_of(
@@ -45,6 +46,10 @@ pub(crate) fn end_work_of(
 ) -> rusqlite::Result<Vec<UnfinishedTurn>> {
     for run in schedule::running_of(store, account)? {
         jobs::stop_run(store, &run)?;
+    }
+    for run in schedule::running_to(store, account)? {
+        jobs::stop_run(store, &run)?;
+        schedule::pause_without_reader(store, &run.job)?;
     }
     background::stop(store, &subagents::running_of(store, account)?)?;
     let working = end_turns_of(store, account)?;
