@@ -12,13 +12,14 @@ use crate::conversation::{asks, deferred, incognito, sessions};
 use crate::people::persons::{self, PersonAccount};
 use crate::people::{links, listing};
 use crate::replies;
-use crate::store::{Store, Sync};
+use crate::store::{Store, StoreError, Sync};
 use crate::tasks::{schedule, subagents};
 use crate::turn::background;
 use crate::turn::commits::guarded::commit_if_running;
 use crate::turn::commits::{delegated, jobs};
 use crate::turn::error::CommitError;
 use crate::types::message::Inbound;
+use crate::types::origin::Origin;
 use crate::types::session::{TurnId, TurnOutcome};
 
 /// Ends all work for the account, withdraws what it has waiting in private, closes its private conversations, and removes
@@ -36,10 +37,10 @@ pub(crate) fn part_from_past(store: &Connection, account: &PersonAccount) -> rus
     persons::note_removal(store, account)
 }
 
-/// Ends all work for an account that loses its access: its background tasks, turns and side questions, and runs
-/// of others' jobs that report to it. Questions of its
-/// turns are withdrawn, and so are codes of `/link`. What it has waiting is turned away once a turn would begin with it, and its jobs are paused once
-/// they are due. Returns the turns of conversations that were at work.
+/// Ends all work for an account that loses its access: its background tasks, turns and side questions, and runs of others'
+/// jobs that report to it. Questions of its turns are withdrawn, and so are codes of `/link`. What it has waiting is turned
+/// away once a turn would begin with it, and its jobs are paused once they are due. Returns the turns of conversations that
+/// were at work.
 pub(crate) fn end_work_of(
     store: &Connection,
     account: &PersonAccount,
@@ -88,6 +89,12 @@ fn end(store: &Connection, turn: TurnId) -> rusqlite::Result<()> {
     journal::settle_turn(store, turn, InboundOutcome::Stopped)?;
     jobs::interrupt_run(store, turn)?;
     Ok(())
+}
+
+/// Ends a background task that was to begin or go on, because its person has no access any more.
+pub(crate) async fn end_task_without_access(store: &Store, task: Origin) -> Result<(), StoreError> {
+    let end = move |store: &Connection| background::stop(store, slice::from_ref(&task));
+    store.write("no access", Sync::Now, end).await
 }
 
 /// Ends a turn that was to go on, because the person who began it with this message has no access any more. Explains it,

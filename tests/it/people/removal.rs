@@ -6,7 +6,7 @@ use peacrab::types::session::QueueMode;
 use serde_json::json;
 
 use super::{number, open_to_all};
-use crate::support::rig::{Rig, RigOptions, STRANGER};
+use crate::support::rig::{Rig, RigOptions, STRANGER, USER};
 use crate::support::script::{Gate, Reply, calls, held, says};
 
 /// A stranger whom the owner has made a user.
@@ -195,5 +195,27 @@ async fn nothing_goes_on_for_somebody_who_is_blocked() {
     rig.settled().await;
     assert_eq!(rig.model.asked().len(), asked + 1);
     assert_eq!(rig.unread("66"), Vec::<String>::new());
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn subagents_do_not_go_on_for_somebody_whom_the_config_names_no_more() {
+    let mut rig = Rig::new().await;
+    rig.ask("1", "hello").await;
+    let gate = Gate::shut();
+    rig.model.on("paint", [spawns(&["count crabs"]), says("It has begun.")]);
+    rig.model.on("count crabs", [held(&gate, says("lost"))]);
+    rig.say_as(USER, "2", "paint it");
+    assert_eq!(rig.next_message("2").await, "It has begun.");
+    rig.wait_at(&gate).await;
+    rig.stop().await;
+    rig.parts.access.allow.retain(|id| id != USER);
+    let asked = rig.model.asked().len();
+    rig.start().await;
+    assert_eq!(rig.ask("1", "still there?").await, "re: still there?");
+    rig.settled().await;
+    assert_eq!(states(&rig), ["stopped"]);
+    assert_eq!(rig.model.asked().len(), asked + 1);
+    assert_eq!(rig.unread("2"), Vec::<String>::new());
     rig.finish().await;
 }
