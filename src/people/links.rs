@@ -146,7 +146,7 @@ pub fn join(
     Ok(Some((kept, joined)))
 }
 
-/// Moves an account to a new person, at the request of who uses it: see [`part`]. What the owner has taken from the former
+/// Moves an account to a new person, at the request of who uses it: see `part`. What the owner has taken from the former
 /// person stays taken.
 pub fn unlink(
     store: &Connection,
