@@ -33,6 +33,7 @@ mod page_link;
 mod pass;
 mod people;
 mod persona;
+mod revoking;
 mod running;
 mod sessions;
 mod settings;

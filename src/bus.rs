@@ -2,6 +2,7 @@
 //! wait for either. A message exists once, in the store. Not here: platforms (`channels`), and the turns that handle
 //! messages (`agent`).
 
+pub mod access;
 mod admission;
 mod arrivals;
 pub mod side_questions;
@@ -88,6 +89,8 @@ pub struct Bus {
     pub mcp_texts: Notifier,
     /// Wakes when conversations were closed.
     pub closed: Notifier,
+    /// Wakes when the access of people was changed.
+    pub access: Notifier,
     /// Wakes after each successful pass of the agent loop.
     pub passes: Notifier,
     /// Wakes after each pass of the agent loop, including failed ones.
@@ -112,6 +115,7 @@ impl Bus {
             folders: Notifier::default(),
             mcp_texts: Notifier::default(),
             closed: Notifier::default(),
+            access: Notifier::default(),
             passes: Notifier::default(),
             rounds: Notifier::default(),
             waiting_max,

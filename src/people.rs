@@ -9,6 +9,7 @@ pub mod links;
 pub mod listing;
 pub mod page_accounts;
 pub mod persons;
+pub mod revoking;
 mod roles;
 
 use std::collections::BTreeMap;
@@ -285,13 +286,6 @@ pub fn deny(
         )?;
     }
     Ok(denied)
-}
-
-/// Revokes a pairing. A person who returns is a stranger again. Returns false if there is no such person.
-pub fn revoke(store: &Connection, channel: &str, sender: &str) -> rusqlite::Result<bool> {
-    let deleted =
-        store.execute("DELETE FROM people WHERE channel = ? AND sender = ?", [channel, sender])?;
-    Ok(deleted > 0)
 }
 
 pub fn pending(store: &Connection, now: DateTime<Utc>) -> rusqlite::Result<Vec<Pending>> {

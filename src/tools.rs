@@ -50,6 +50,7 @@ use serde_json::Value;
 
 pub use caller::{Caller, TaskTools};
 
+use crate::bus::access::AccessWatch;
 use crate::conversation::actions::{ActionReader, Actions};
 use crate::conversation::deferred::{DeferredCall, ReportTerms};
 use crate::conversation::proposals;
@@ -117,6 +118,8 @@ pub struct ToolContext {
     pub known_on: ChannelName,
     /// The accounts of persons, and their roles.
     pub people: People,
+    /// Ends work of the call that needs a role which its person loses.
+    pub access: AccessWatch,
     /// The owner of the folder in a private chat.
     pub owner: FolderOwner,
     pub role: Role,

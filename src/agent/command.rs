@@ -12,6 +12,7 @@ use crate::agent::forget::ForgetCommand;
 #[cfg(feature = "gateway")]
 use crate::agent::page_link;
 use crate::agent::people::{self, LinkCommand, PeopleCommand};
+use crate::agent::revoking;
 use crate::agent::scope::CommandScope;
 use crate::agent::settings::{self, SettingRequest};
 use crate::agent::trusting::{self, TrustCommand};
@@ -253,11 +254,13 @@ async fn handle_pair(
         None => replies::PAIR_USAGE.to_owned(),
         Some(pairing) => {
             let people = services.bus.people.clone();
-            return commits::apply_command(&services.bus.store, control, move |store| {
+            commits::apply_command(&services.bus.store, control, move |store| {
                 let result = pair(store, &people, &pairing, Utc::now())?;
                 Ok(result.unwrap_or_else(|failure| failure))
             })
-            .await;
+            .await?;
+            people::notify_of_change(&services.bus);
+            return Ok(());
         }
     };
     commits::reply(&services.bus.store, control, reply).await
@@ -359,24 +362,10 @@ pub fn pair(
                 Ok(replies::denied(&stranger.sender))
             }
         },
-        Pairing::Revoke { channel, sender } => match access::revoke(store, channel, sender)? {
-            true => {
-                let account = PersonAccount {
-                    channel: channel.as_str().into(),
-                    sender: sender.as_str().into(),
-                };
-                if people.role_of(store, &account.channel, &account.sender)?.is_none() {
-                    commits::end_suspended_of(store, &account)?;
-                }
-                tracing::info!(
-                    channel,
-                    id = sender,
-                    "Removed the access of somebody, who is a stranger now"
-                );
-                Ok(replies::revoked(sender))
-            }
-            false => Err(replies::not_paired(sender)),
-        },
+        Pairing::Revoke { channel, sender } => {
+            let (channel, sender) = (channel.as_str().into(), sender.as_str().into());
+            revoking::revoke(store, people, &PersonAccount { channel, sender }, now)?
+        }
     })
 }
 

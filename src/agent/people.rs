@@ -129,8 +129,9 @@ pub(super) async fn handle(
     Ok(())
 }
 
-/// Wakes the tasks that work on the files, the conversations and the jobs of a person who was removed.
+/// Wakes all that works for persons whose access was changed: turns, commands, jobs, and tasks on their files.
 pub fn notify_of_change(bus: &Bus) {
+    bus.access.notify();
     bus.folders.notify();
     bus.inbox.notify();
     bus.jobs.notify();
@@ -192,7 +193,7 @@ pub fn apply_people_command(
         }
         PeopleCommand::Block(id) => {
             listing::set_blocked(store, id, Some(Utc::now()))?;
-            accounts_of(&person).try_for_each(|it| commits::end_suspended_of(store, &it))?;
+            accounts_of(&person).try_for_each(|it| commits::end_work_of(store, &it).map(drop))?;
             replies::person_is_blocked(name)
         }
         PeopleCommand::Unblock(id) => {
@@ -308,7 +309,7 @@ pub(super) async fn link(
         }
     })
     .await?;
-    services.bus.folders.notify();
+    notify_of_change(&services.bus);
     Ok(())
 }
 
@@ -388,5 +389,7 @@ pub(super) async fn unlink(
         tracing::info!(person = %own, former = %before, "An account is a person of its own now");
         Ok(replies::UNLINKED.to_owned())
     })
-    .await
+    .await?;
+    notify_of_change(&services.bus);
+    Ok(())
 }

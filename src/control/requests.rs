@@ -119,6 +119,7 @@ pub(super) async fn pair(server: &ControlServer, words: &[String]) -> Result<Res
     let people = bus.people.clone();
     let change = move |store: &Connection| agent::pair(store, &people, &pairing, Utc::now());
     let done = bus.store.write("pair", Sync::Now, change).await?;
+    agent::notify_of_change(bus);
     bus.outbox.notify();
     Ok(done.map_or_else(Response::Failed, Response::Done))
 }

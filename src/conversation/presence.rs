@@ -4,6 +4,7 @@
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::bus::journal::{self, address_params};
+use crate::people::persons::PersonAccount;
 use crate::people::{self, persons};
 use crate::store::{Json, LenientJson};
 use crate::types::message::{Address, ChatKind, Sender, SenderId};
@@ -74,6 +75,27 @@ pub fn private_reader(store: &Connection, at: &Address) -> rusqlite::Result<Opti
         .filter(|(owner, _)| (&owner.channel, &owner.chat) == (&at.channel, &at.chat));
     let id = owner.and_then(|(_, id)| id);
     Ok(id.map(|id| Sender::person(id.clone(), id.as_str())))
+}
+
+/// Returns true if somebody who was removed since has spoken in private at an address.
+pub fn has_removed_speaker(store: &Connection, at: &Address) -> rusqlite::Result<bool> {
+    let mut speakers = store.prepare_cached(
+        "SELECT DISTINCT iif(json_valid(t.sender), json_extract(t.sender, '$.id'), NULL)
+         FROM sessions s JOIN turns t ON t.session = s.id
+         WHERE s.kind = 'chat' AND s.channel = ? AND s.chat = ? AND s.chat_kind = ? AND NOT t.noted",
+    )?;
+    let chat_kind = Json(ChatKind::Private);
+    let speakers = speakers.query_map(params![at.channel, at.chat, chat_kind], |row| {
+        row.get::<_, Option<SenderId>>(0)
+    })?;
+    for speaker in speakers {
+        let Some(sender) = speaker? else { continue };
+        let account = PersonAccount { channel: at.channel.clone(), sender };
+        if persons::last_removal(store, &account)?.is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Returns the person who spoke last in the private conversations at an address that match a condition. The program's own

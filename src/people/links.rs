@@ -5,9 +5,10 @@ use chrono::{DateTime, Duration, Utc};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::page_accounts::{self, is_page_account};
-use super::persons::person_of;
+use super::persons::{PersonAccount, accounts_of_same, person_of};
+use super::roles::paired_role;
 use super::{People, Role, new_code};
-use crate::store::Time;
+use crate::store::{LenientJson, Time};
 use crate::types::message::{Address, Sender};
 use crate::types::person::PersonId;
 
@@ -34,7 +35,7 @@ pub struct AccountLink {
 /// The outcome of entering a code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkCodeOutcome {
-    /// The code is unknown, used or expired.
+    /// The code is unknown, used or expired, or an account has no access any more.
     Unknown,
     /// Both accounts belong to one person already.
     Joined,
@@ -88,11 +89,14 @@ pub fn enter_code(
         "UPDATE links SET other_channel = ?, other_sender = ?, other_name = ?, other_chat = ? WHERE code = ?",
         params![account.at.channel, account.sender.id, account.sender.name, account.at.chat, code],
     )?;
-    let link = build_link(store, people, code, offered, account.clone())?;
-    Ok(LinkCodeOutcome::Unconfirmed(Box::new(link)))
+    Ok(match build_link(store, people, code, offered, account.clone())? {
+        Some(link) => LinkCodeOutcome::Unconfirmed(Box::new(link)),
+        None => LinkCodeOutcome::Unknown,
+    })
 }
 
-/// Removes and returns a link that waits for confirmation. None if another account has to confirm it.
+/// Removes and returns a link that waits for confirmation. None if another account has to confirm it, or one of them has no
+/// access any more.
 pub fn decide(
     store: &Connection,
     people: &People,
@@ -111,7 +115,7 @@ pub fn decide(
         )
         .optional()?;
     let Some((offered, entered)) = accounts else { return Ok(None) };
-    let link = build_link(store, people, code, offered, entered)?;
+    let Some(link) = build_link(store, people, code, offered, entered)? else { return Ok(None) };
     let may_confirm =
         link.confirms.sender.id == by.sender.id && link.confirms.at.channel == by.at.channel;
     if !may_confirm {
@@ -133,56 +137,119 @@ pub fn join(
     else {
         return Ok(None);
     };
+    let set = set_role_of(store, joined)?;
+    for account in accounts_of_same(store, &link.joins.at.channel, &link.joins.sender.id)? {
+        lower_pairing(store, &account, set)?;
+    }
     store.execute("UPDATE accounts SET person = ? WHERE person = ?", [kept, joined])?;
     store.execute("DELETE FROM persons WHERE id = ?", [joined])?;
     Ok(Some((kept, joined)))
 }
 
-/// Moves an account to a new person. Returns the former person and the new one; None if the former one has no
-/// other account. Accounts that the program has made do not count, and stay with their person.
+/// Moves an account to a new person, at the request of who uses it: see `part`. What the owner has taken from the former
+/// person stays taken.
 pub fn unlink(
     store: &Connection,
     account: &LinkAccount,
     now: DateTime<Utc>,
 ) -> rusqlite::Result<Option<(PersonId, PersonId)>> {
     let LinkAccount { sender, at } = account;
-    let Some(former) = person_of(store, &at.channel, &sender.id)? else { return Ok(None) };
+    let account = PersonAccount { channel: at.channel.clone(), sender: sender.id.clone() };
+    let parted = part(store, &account, &sender.name, now)?;
+    if let Some((former, new)) = parted {
+        lower_pairing(store, &account, set_role_of(store, former)?)?;
+        store.execute(
+            "UPDATE persons SET blocked = (SELECT blocked FROM persons WHERE id = ?) WHERE id = ?",
+            [former, new],
+        )?;
+    }
+    Ok(parted)
+}
+
+/// Moves an account to a new person. Returns the former person and the new one; None if the former one has no
+/// other account. Accounts that the program has made do not count, and stay with their person.
+pub(super) fn part(
+    store: &Connection,
+    account: &PersonAccount,
+    name: &str,
+    now: DateTime<Utc>,
+) -> rusqlite::Result<Option<(PersonId, PersonId)>> {
+    let PersonAccount { channel, sender } = account;
+    let Some(former) = person_of(store, channel, sender)? else { return Ok(None) };
     let accounts: i64 = store.query_row(
         "SELECT count(*) FROM accounts WHERE person = ? AND substr(sender, 1, 1) <> ?",
         params![former, page_accounts::PAGE_ACCOUNT_MARK.to_string()],
         |row| row.get(0),
     )?;
-    if accounts < 2 || is_page_account(&sender.id) {
+    if accounts < 2 || is_page_account(sender) {
         return Ok(None);
     }
-    store.execute(
-        "INSERT INTO persons (name, since) VALUES (?, ?)",
-        params![sender.name, Time(now)],
-    )?;
+    store.execute("INSERT INTO persons (name, since) VALUES (?, ?)", params![name, Time(now)])?;
     let new = PersonId(store.last_insert_rowid());
     store.execute(
         "UPDATE accounts SET person = ? WHERE channel = ? AND sender = ?",
-        params![new, at.channel, sender.id],
+        params![new, channel, sender],
     )?;
     Ok(Some((former, new)))
 }
 
+/// Returns the link of two accounts. None if one of them has no access: nobody else's yes gives it any.
 fn build_link(
     store: &Connection,
     people: &People,
     code: String,
     offered: LinkAccount,
     entered: LinkAccount,
-) -> rusqlite::Result<AccountLink> {
-    let role = |account: &LinkAccount| -> rusqlite::Result<Role> {
-        let role = people.role_of(store, &account.at.channel, &account.sender.id)?;
-        Ok(role.unwrap_or(Role::Guest))
+) -> rusqlite::Result<Option<AccountLink>> {
+    let role = |account: &LinkAccount| -> rusqlite::Result<Option<Role>> {
+        people.role_of(store, &account.at.channel, &account.sender.id)
     };
-    let (confirms, joins) = match role(&entered)? > role(&offered)? {
+    let (Some(offered_role), Some(entered_role)) = (role(&offered)?, role(&entered)?) else {
+        return Ok(None);
+    };
+    let (confirms, joins) = match entered_role > offered_role {
         true => (entered, offered),
         false => (offered, entered),
     };
-    Ok(AccountLink { code, confirms, joins })
+    Ok(Some(AccountLink { code, confirms, joins }))
+}
+
+/// Withdraws the codes that an account has got or entered.
+pub fn withdraw(store: &Connection, account: &PersonAccount) -> rusqlite::Result<()> {
+    store
+        .execute(
+            "DELETE FROM links WHERE (channel = ?1 AND sender = ?2)
+             OR (other_channel = ?1 AND other_sender = ?2)",
+            params![account.channel, account.sender],
+        )
+        .map(drop)
+}
+
+/// Returns the role that the owner has set for a person.
+fn set_role_of(store: &Connection, person: PersonId) -> rusqlite::Result<Option<Role>> {
+    let LenientJson(role) =
+        store.query_row("SELECT role FROM persons WHERE id = ?", [person], |row| row.get(0))?;
+    Ok(role)
+}
+
+/// Lowers the pairing of an account whose person changes to the role that the owner has set for the former person. Else the
+/// account would get the higher role back once it is alone.
+fn lower_pairing(
+    store: &Connection,
+    account: &PersonAccount,
+    set: Option<Role>,
+) -> rusqlite::Result<()> {
+    let PersonAccount { channel, sender } = account;
+    let Some(set) = set else { return Ok(()) };
+    if paired_role(store, channel, sender)?.is_none_or(|paired| paired <= set) {
+        return Ok(());
+    }
+    store
+        .execute(
+            "UPDATE people SET role = ? WHERE channel = ? AND sender = ?",
+            params![set, channel, sender],
+        )
+        .map(drop)
 }
 
 fn is_one_person(

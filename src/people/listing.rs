@@ -122,6 +122,12 @@ pub fn set_role(store: &Connection, person: PersonId, role: Role) -> rusqlite::R
         .map(drop)
 }
 
+/// Deletes the role that the owner has set. Returns false if there is none.
+pub fn forget_role(store: &Connection, person: PersonId) -> rusqlite::Result<bool> {
+    let sql = "UPDATE persons SET role = NULL WHERE id = ? AND role IS NOT NULL";
+    Ok(store.execute(sql, [person])? > 0)
+}
+
 /// Blocks a person since a time, so that their messages are refused without an answer. None unblocks them.
 pub fn set_blocked(
     store: &Connection,

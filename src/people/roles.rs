@@ -181,7 +181,8 @@ fn accounts_of(
     rows.query_map(params![channel, sender], read_account)?.collect()
 }
 
-fn paired_role(
+/// Returns the role of an account from its pairing.
+pub(super) fn paired_role(
     store: &Connection,
     channel: &ChannelName,
     sender: &SenderId,

@@ -42,6 +42,8 @@ pub const RUN_ENDED: &str = "Its run was stopped.";
 pub const JOB_INTERRUPTED: &str = "A new message there interrupted it.";
 pub const JOB_BREAKS: &str = "it can't be read or saved";
 pub const PERSON_WITHOUT_ACCESS: &str = "its person no longer has access";
+pub const READER_WITHOUT_ACCESS: &str = "its reader no longer has access";
+pub const PERSON_MAY_NOT_COMMAND: &str = "its person may no longer run commands";
 pub const NO_JOBS_FOR_GUESTS: &str = "Guests can't have jobs.";
 
 pub fn job_breaks(id: impl Display, why: &str) -> String {
@@ -397,6 +399,15 @@ pub fn job_person_without_access(id: impl Display, about: &str, person: impl Dis
     let (about, person) = (short_line(about, ABOUT_CHARS_MAX), as_is(person));
     format!(
         "Job {id} ({about}) belongs to {person}, who no longer has access, so I paused it. \
+         Use /jobs resume {id} once they have access again, or /jobs rm {id} to remove it."
+    )
+}
+
+/// The notice to the person who made a job that reports to somebody else, or to the owner.
+pub fn job_reader_without_access(id: impl Display, about: &str, to: impl Display) -> String {
+    let (about, to) = (short_line(about, ABOUT_CHARS_MAX), as_is(to));
+    format!(
+        "Job {id} ({about}) reports to {to}, whose reader no longer has access, so it does not run. \
          Use /jobs resume {id} once they have access again, or /jobs rm {id} to remove it."
     )
 }

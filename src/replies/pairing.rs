@@ -65,6 +65,24 @@ pub fn revoked(person: impl Display) -> String {
     format!("{} no longer has access.", as_is(person))
 }
 
+/// `linked` are the other accounts of the same person.
+pub fn revoked_with_linked(person: impl Display, linked: &[String]) -> String {
+    let linked: Vec<_> = linked.iter().map(as_is).collect();
+    format!(
+        "{} no longer has access, nor have the accounts that are linked to it: {}.",
+        as_is(person),
+        linked.join(", ")
+    )
+}
+
+/// The reply about somebody who was let in, whom the config lets in as well.
+pub fn has_access_by_config(person: impl Display, role: impl Display) -> String {
+    format!(
+        "{} still has access as {role}, because of config.toml. Nothing else lets them in any more.",
+        as_is(person)
+    )
+}
+
 pub fn not_paired(person: impl Display) -> String {
     format!("{} was not paired. If they are in config.toml, remove them there.", as_is(person))
 }

@@ -49,12 +49,12 @@ pub use operation::{
 pub use pass::{JobPersonas, JobTerms, PassInputs, PassResult, pass, recompute_due_times};
 pub use payload::{JobConversation, Payload, WebhookBody};
 pub use preapproved_calls::PreapprovedCalls;
-pub use reader::chat_kind_for;
+pub use reader::{chat_kind_for, has_lost_reader, is_paused_without_reader, pause_without_reader};
 pub use request::{JobRequest, JobRequestKind, JobRequester, is_named_time};
 pub(super) use run::prune;
 pub use run::{
     AT_ONCE_MAX, CommandRun, HISTORY_MAX, PastRun, Run, begin_command, find_job_run, find_turn_run,
-    history, list_command_runs, running_for, running_of,
+    history, list_command_runs, running_for, running_of, running_to,
 };
 pub use settling::{FAILURES_MAX, FAILURES_TOLD, settle};
 pub use time_parser::{at, cron, every, zone, zone_in};

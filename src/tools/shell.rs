@@ -41,6 +41,10 @@ use sessions::{BackgroundCommand, SessionRequest, Sessions};
 
 pub const EXEC: &str = "exec";
 
+/// The result for the model of a command that was ended, because its person may run none any more.
+const ROLE_LOST: &str =
+    "The command was ended: its person may not run commands any more. What it had done stays done.";
+
 /// Maximum length of a command, and of its input, in bytes.
 const TEXT_BYTES_MAX: usize = 100_000;
 
@@ -192,16 +196,26 @@ impl Tool for Exec {
         let sandbox = shell.sandbox(&args, cx);
         let read_only = shell.read_only_path(&args, cx);
         if args.background {
-            let command = BackgroundCommand { order, others, stdin: &args.stdin };
+            let role = shell.config.role;
+            let command = BackgroundCommand { order, others, stdin: &args.stdin, role };
             return shell.sessions.begin(&sandbox, command, cx).await;
         }
-        let (finished, changes) = match WatchedPaths::of(&args, cx) {
-            None => (sandbox::run(&sandbox, &order, args.stdin.as_bytes()).await, None),
-            Some(paths) => {
-                let command = WatchedCommand { sandbox, order, stdin: args.stdin, paths };
-                let ComparedCommand { finished, changes } = shell.watched.run(command).await?;
-                (finished, Some(changes))
+        let stdin = args.stdin.clone();
+        let running = async {
+            match WatchedPaths::of(&args, cx) {
+                None => Ok((sandbox::run(&sandbox, &order, stdin.as_bytes()).await, None)),
+                Some(paths) => {
+                    let (sandbox, order) = (sandbox.clone(), order.clone());
+                    let command = WatchedCommand { sandbox, order, stdin: stdin.clone(), paths };
+                    let ComparedCommand { finished, changes } = shell.watched.run(command).await?;
+                    Ok::<_, ToolError>((finished, Some(changes)))
+                }
             }
+        };
+        // Dropping the future ends the command.
+        let (finished, changes) = tokio::select! {
+            ran = running => ran?,
+            () = cx.access.clone().lost(shell.config.role) => return tell(ROLE_LOST.to_owned()),
         };
         let finished = finished.map_err(|error| {
             ToolError::TellModel(format!("The command could not be started: {error}."))
@@ -371,7 +385,7 @@ impl Tool for ProcessTool {
     async fn call(&self, args: ProcessArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let sessions = &self.0.sessions;
         let request = match args.action {
-            ProcessAction::List => return Ok(sessions.list(&cx.address)),
+            ProcessAction::List => return Ok(sessions.list(cx)),
             ProcessAction::Poll => SessionRequest::Poll,
             ProcessAction::Write => SessionRequest::Write(args.text),
             ProcessAction::Kill => SessionRequest::Kill,

@@ -27,7 +27,9 @@ pub(crate) use compaction::{
 };
 pub(crate) use delegated::suspend_for_subagent;
 pub use jobs::handle_order;
-pub(crate) use parting::{end_suspended_of, end_without_access, part_from_past};
+pub(crate) use parting::{
+    end_task_without_access, end_without_access, end_work_of, part_from_past,
+};
 pub(crate) use pause::{PausedConversation, clean_conversation};
 pub(crate) use start::{TurnBeginning, UsedFacts, resume_turn, start_turn};
 pub(crate) use steps::{ModelStep, commit_step};

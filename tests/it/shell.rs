@@ -1,5 +1,6 @@
 //! The shell as a model uses it: `exec` and `process`, who may, what of the workspace, and how long.
 
+mod access;
 mod background;
 mod home;
 mod more_paths;

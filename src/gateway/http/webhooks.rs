@@ -20,11 +20,12 @@ use crate::gateway::config::{Webhook, WebhookAction, WebhookProof};
 use crate::gateway::template::{Template, TemplatePart};
 use crate::people::persons::PersonAccount;
 use crate::people::{self, LOCAL, People, Role};
+use crate::replies;
 use crate::short_text::shortened;
 use crate::store::Sync;
 use crate::tasks::schedule::{
     JobId, JobScope, WebhookCall, WebhookCallAction, WebhookCallOutcome, accept_webhook_call,
-    chat_kind_for,
+    chat_kind_for, has_lost_reader, is_paused_without_reader,
 };
 use crate::types::message::{Address, ChatKind, Sender};
 
@@ -169,6 +170,13 @@ async fn publish(
         let role = people.role_of(store, &channel, &sender.id)?;
         if role.is_none_or(|role| role < Role::User) {
             return Ok(None);
+        }
+        if let Some(at) = &to
+            && has_lost_reader(store, &people, at)?
+            && is_paused_without_reader(store, at)?
+        {
+            let why = replies::READER_WITHOUT_ACCESS.to_owned();
+            return Ok(Some(WebhookCallOutcome::Refused(why)));
         }
         let person = PersonAccount { channel: channel.clone(), sender: sender.id.clone() };
         let (to, chat_kind) = match to {

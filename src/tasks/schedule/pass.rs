@@ -220,6 +220,10 @@ fn claim(
         disown(store, job, replies::PERSON_WITHOUT_ACCESS, &notice)?;
         return Ok(false);
     };
+    if reader::has_lost_reader(store, &inputs.people, &definition.to)? {
+        reader::pause_without_reader(store, job)?;
+        return Ok(false);
+    }
     if definition.payload.command().is_some() {
         let permission = match &inputs.commands {
             None => Err(replies::COMMANDS_NOT_OFFERED.to_owned()),

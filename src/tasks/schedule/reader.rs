@@ -1,14 +1,17 @@
 //! The people who read the results of a job. A run that reports to a private chat of somebody else than the job's person
-//! works as in a group: without that person's files, memory and conversations. Not here: its role (`turn`).
+//! works as in a group: without that person's files, memory and conversations. One whose reader has no access any more does
+//! not run. Not here: its role (`turn`).
 
 use std::borrow::Cow;
 
-use rusqlite::Connection;
+use rusqlite::{Connection, params};
 
-use crate::conversation::presence;
-use crate::people::People;
+use crate::bus::outbox;
+use crate::conversation::{presence, sessions};
 use crate::people::persons::PersonAccount;
-use crate::tasks::schedule::job::{Job, JobDefinition};
+use crate::people::{self, LOCAL, People};
+use crate::replies;
+use crate::tasks::schedule::job::{self, Job, JobDefinition, JobState};
 use crate::types::message::{Address, ChatKind};
 
 /// Returns the kind of chat for which the runs of a person's job work if its results go to this address: private in a
@@ -66,4 +69,67 @@ fn is_read_by(
     };
     let reader = PersonAccount { channel: at.channel.clone(), sender: reader.id };
     people.are_same(store, person, &reader)
+}
+
+/// Returns true if an address is a private chat whose reader has no access any more.
+pub fn has_lost_reader(
+    store: &Connection,
+    people: &People,
+    at: &Address,
+) -> rusqlite::Result<bool> {
+    match presence::private_reader(store, at)? {
+        Some(reader) => Ok(people.role_of(store, &at.channel, &reader.id)?.is_none()),
+        None => presence::has_removed_speaker(store, at),
+    }
+}
+
+/// Returns true if a job that reports to a chat is paused, because the reader has no access any more.
+pub fn is_paused_without_reader(store: &Connection, at: &Address) -> rusqlite::Result<bool> {
+    store
+        .prepare_cached(
+            "SELECT 1 FROM jobs WHERE state = 'paused' AND why = ? AND channel = ? AND chat = ?",
+        )?
+        .exists(params![replies::READER_WITHOUT_ACCESS, at.channel, at.chat])
+}
+
+/// Pauses a job whose reader has no access any more, and tells who made it, or the owner. Of jobs that run once, such as
+/// calls of webhooks, they hear only of the first.
+pub fn pause_without_reader(store: &Connection, job: &Job) -> rusqlite::Result<()> {
+    let definition = &job.definition;
+    // Its run may have been its last.
+    let Some(now) = job::find_even_removed(store, job.id)? else { return Ok(()) };
+    let is_told = !definition.timing.recurs() && is_paused_without_reader(store, &definition.to)?;
+    match now.state {
+        JobState::Active => job::pause(store, job.id, replies::READER_WITHOUT_ACCESS).map(drop)?,
+        JobState::Done => {}
+        JobState::Paused | JobState::Removed => return Ok(()),
+    }
+    tracing::info!(job = %job.id, "A job does not run, because its reader has no access any more");
+    if !is_told && let Some(at) = maker_address(store, definition)? {
+        let about = definition.payload.text();
+        let notice = replies::job_reader_without_access(job.id, about, &definition.to);
+        outbox::put(store, &at, None, &notice)?;
+    }
+    Ok(())
+}
+
+/// Returns the private chat of the person who made a job, or else the owner's.
+fn maker_address(
+    store: &Connection,
+    definition: &JobDefinition,
+) -> rusqlite::Result<Option<Address>> {
+    let owner = people::owner_address(store)?;
+    if definition.sender.id.as_str() == LOCAL {
+        return Ok(owner);
+    }
+    let maker = PersonAccount {
+        channel: definition.known_on.clone(),
+        sender: definition.sender.id.clone(),
+    };
+    let mut own = sessions::private_of(store, &maker)?;
+    own.retain(|at| *at != definition.to);
+    Ok(match owner {
+        Some(owner) if own.is_empty() || own.contains(&owner) => Some(owner),
+        _ => own.pop(),
+    })
 }

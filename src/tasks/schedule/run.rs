@@ -8,7 +8,7 @@ use rusqlite::{Connection, params};
 use serde::{Deserialize, Serialize};
 
 use crate::bus::journal::{self, InboundOutcome, RowId};
-use crate::conversation::transcript;
+use crate::conversation::{presence, transcript};
 use crate::people::persons::PersonAccount;
 use crate::store::{LenientJson, Time, slice};
 use crate::tasks::outcome::TaskOutcome;
@@ -241,6 +241,21 @@ pub fn running_of(store: &Connection, account: &PersonAccount) -> rusqlite::Resu
             let definition = &run.job.definition;
             (&definition.known_on, &definition.sender.id) == (&account.channel, &account.sender)
         }));
+    }
+    Ok(runs)
+}
+
+/// Returns the running runs whose results go to private chats that an account reads, whoever made their jobs.
+pub fn running_to(store: &Connection, account: &PersonAccount) -> rusqlite::Result<Vec<Run>> {
+    let mut runs = Vec::new();
+    for task in table::running::<RunDetails>(store)? {
+        let Some(run) = with_job(store, task)? else { continue };
+        let to = &run.job.definition.to;
+        if to.channel == account.channel
+            && presence::private_reader(store, to)?.is_some_and(|it| it.id == account.sender)
+        {
+            runs.push(run);
+        }
     }
     Ok(runs)
 }

@@ -3,15 +3,18 @@
 //! task was interrupted, and is not started again.
 
 use std::collections::HashMap;
+use std::future::Future;
 
 use chrono::{DateTime, Utc};
 use rusqlite::Connection;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::sleep;
 
+use crate::bus::access::AccessWatch;
 use crate::memory::{audience, file_scope};
 use crate::people::Role;
 use crate::people::folders::folder_owner;
+use crate::people::persons::PersonAccount;
 use crate::replies;
 use crate::store::{StoreError, Sync};
 use crate::tasks::outcome::TaskOutcome;
@@ -123,8 +126,13 @@ async fn work(scheduler: Scheduler, run: Run) {
 /// compared when the command has ended, because it may change them.
 async fn watched(scheduler: &Scheduler, run: &Run) -> Result<Option<CommandResult>, StoreError> {
     let watch = scheduler.instruction_watcher.watch(actor(scheduler, run).await?).await?;
+    let lost = role_lost(scheduler, run);
     let result = match begin(scheduler, run).await? {
-        Some(Ok(access)) => Some(carry_out(scheduler, run, access).await),
+        // Dropping the future kills the command.
+        Some(Ok(access)) => Some(tokio::select! {
+            result = Box::pin(carry_out(scheduler, run, access)) => result,
+            () = lost => CommandResult::Failed(replies::PERSON_MAY_NOT_COMMAND.to_owned()),
+        }),
         Some(Err(why)) => Some(CommandResult::Failed(why)),
         None => None,
     };
@@ -134,6 +142,17 @@ async fn watched(scheduler: &Scheduler, run: &Run) -> Result<Option<CommandResul
         tracing::error!(%error, "Cannot check the changes of a job's command");
     }
     Ok(result)
+}
+
+/// Waits until the person of a run may run no commands any more. Changes count from the call of this on.
+fn role_lost(scheduler: &Scheduler, run: &Run) -> impl Future<Output = ()> + use<> {
+    let definition = &run.job.definition;
+    let account = PersonAccount {
+        channel: definition.known_on.clone(),
+        sender: definition.sender.id.clone(),
+    };
+    let least = scheduler.inputs.commands.as_ref().map_or(Role::User, |commands| commands.role);
+    AccessWatch::of(&scheduler.services.bus, account).lost(least)
 }
 
 /// Returns the actor to whom changes of instructions by the command are attributed.

@@ -12,6 +12,7 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::{places, shown};
+use crate::people::Role;
 use crate::replies;
 use crate::sandbox::{
     CommandEnding, KeptOutput, RunningSandbox, Sandbox, SandboxCommand, StdinFeed,
@@ -20,6 +21,7 @@ use crate::tools::{ToolContext, ToolError, ToolOutput, tell};
 use crate::trust::instruction_watch::WatchGuard;
 use crate::types::message::Address;
 use crate::types::source::Source;
+use crate::workspace::FileScope;
 use crate::workspace::file_reads::FileReads;
 
 /// Maximum number of running background commands, and of commands whose end is remembered.
@@ -54,6 +56,8 @@ struct SessionTable {
 #[derive(Clone)]
 struct ShellSession {
     at: Address,
+    /// The files of its person or group. Whoever comes to the address later with others does not see it.
+    scope: FileScope,
     command: String,
     /// Determines if its output may contain untrusted content.
     others: Arc<FileReads>,
@@ -95,6 +99,8 @@ pub(super) struct BackgroundCommand<'a> {
     pub(super) order: SandboxCommand,
     pub(super) others: FileReads,
     pub(super) stdin: &'a str,
+    /// The least role whose commands run. It ends once its person has lost that.
+    pub(super) role: Role,
 }
 
 impl Sessions {
@@ -109,7 +115,7 @@ impl Sessions {
         command: BackgroundCommand<'_>,
         cx: &ToolContext,
     ) -> Result<ToolOutput, ToolError> {
-        let BackgroundCommand { order, others, stdin } = command;
+        let BackgroundCommand { order, others, stdin, role } = command;
         if self.running() >= RUNNING_MAX {
             return tell(format!(
                 "{RUNNING_MAX} commands run in the background already: kill one of them first."
@@ -127,6 +133,7 @@ impl Sessions {
         let (change, changed) = watch::channel(0);
         let session = ShellSession {
             at: cx.address.clone(),
+            scope: cx.scope(),
             command: order.command,
             others: Arc::new(others),
             tainted: cx.tainted,
@@ -144,8 +151,17 @@ impl Sessions {
             table.forget();
             while table.tasks.try_join_next().is_some() {}
             let (state, stop) = (Arc::clone(&session.state), session.stop.clone());
+            let lost = cx.access.clone().lost(role);
             table.tasks.spawn(async move {
-                follow(sandboxed, writes, stop, state, change).await;
+                let ended = follow(sandboxed, writes, stop.clone(), state, change);
+                tokio::pin!(ended);
+                tokio::select! {
+                    () = &mut ended => {}
+                    () = lost => {
+                        stop.cancel();
+                        ended.await;
+                    }
+                }
                 drop::<WatchGuard>(watch);
             });
             table.sessions.insert(id, session.clone());
@@ -160,9 +176,9 @@ impl Sessions {
     }
 
     /// Lists the commands of a chat. The words of one are those of the model that wrote it.
-    pub(super) fn list(&self, at: &Address) -> ToolOutput {
+    pub(super) fn list(&self, cx: &ToolContext) -> ToolOutput {
         let (mut lines, mut read_others) = (String::new(), false);
-        for (id, session) in self.table().sessions.iter().filter(|(_, it)| it.at == *at) {
+        for (id, session) in self.table().sessions.iter().filter(|(_, it)| it.is_visible(cx)) {
             read_others |= session.tainted;
             let command: String = session.command.chars().take(SHOWN_CHARS).collect();
             let command = command.replace('\n', " ");
@@ -180,7 +196,7 @@ impl Sessions {
         request: SessionRequest,
         cx: &ToolContext,
     ) -> Result<ToolOutput, ToolError> {
-        let session = self.find(name, &cx.address).map_err(ToolError::TellModel)?;
+        let session = self.find(name, cx).map_err(ToolError::TellModel)?;
         match request {
             SessionRequest::Poll => {}
             SessionRequest::Write(_) if session.has_ended() => {
@@ -197,13 +213,13 @@ impl Sessions {
         Ok(session.report(name, cx).await)
     }
 
-    fn find(&self, name: &str, at: &Address) -> Result<ShellSession, String> {
+    fn find(&self, name: &str, cx: &ToolContext) -> Result<ShellSession, String> {
         let name = name.trim();
         let (run, id) = name.split_once('-').unwrap_or_default();
         let table = self.table();
         let found = id.parse().ok().and_then(|id: u64| table.sessions.get(&id));
         match found {
-            Some(session) if run == self.run && session.at == *at => Ok(session.clone()),
+            Some(session) if run == self.run && session.is_visible(cx) => Ok(session.clone()),
             _ if !run.is_empty() && run != self.run => Err(format!(
                 "`{name}` is dead: it ended when I was restarted, and its output is lost."
             )),
@@ -224,6 +240,11 @@ impl SessionTable {
 }
 
 impl ShellSession {
+    /// Returns true if a caller may see it and write to it.
+    fn is_visible(&self, cx: &ToolContext) -> bool {
+        self.at == cx.address && self.scope == cx.scope()
+    }
+
     fn state(&self) -> MutexGuard<'_, ShellState> {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }

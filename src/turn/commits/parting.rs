@@ -9,29 +9,25 @@ use crate::bus::journal::{self, InboundOutcome};
 use crate::bus::{outbox, side_questions};
 use crate::conversation::transcript::{self, UnfinishedTurn};
 use crate::conversation::{asks, deferred, incognito, sessions};
-use crate::people::listing;
 use crate::people::persons::{self, PersonAccount};
+use crate::people::{links, listing};
 use crate::replies;
-use crate::store::{Store, Sync};
+use crate::store::{Store, StoreError, Sync};
 use crate::tasks::{schedule, subagents};
 use crate::turn::background;
 use crate::turn::commits::guarded::commit_if_running;
 use crate::turn::commits::{delegated, jobs};
 use crate::turn::error::CommitError;
 use crate::types::message::Inbound;
+use crate::types::origin::Origin;
 use crate::types::session::{TurnId, TurnOutcome};
 
-/// Ends the account's background tasks, turns and side questions, withdraws what it has waiting in private, closes its
-/// private conversations, and removes its jobs, its permanent permissions and the calls that it could have made later.
+/// Ends all work for the account, withdraws what it has waiting in private, closes its private conversations, and removes
+/// its jobs, its permanent permissions and the calls that it could have made later.
 pub(crate) fn part_from_past(store: &Connection, account: &PersonAccount) -> rusqlite::Result<()> {
     // Those that wait would begin when others are stopped.
     deferred::drop_all_of(store, account)?;
-    for run in schedule::running_of(store, account)? {
-        jobs::stop_run(store, &run)?;
-    }
-    background::stop(store, &subagents::running_of(store, account)?)?;
-    end_turns_of(store, account, |_| true)?;
-    side_questions::stop_all_of(store, account)?;
+    end_work_of(store, account)?;
     journal::withdraw_private_of(store, account)?;
     for at in sessions::private_of(store, account)? {
         incognito::end(store, &at, None)?;
@@ -42,26 +38,39 @@ pub(crate) fn part_from_past(store: &Connection, account: &PersonAccount) -> rus
     persons::note_removal(store, account)
 }
 
-/// Ends the account's turns that wait for an answer, a subagent or a model, and drops its approved calls that wait. The
-/// questions of the turns are withdrawn.
-pub(crate) fn end_suspended_of(
+/// Ends all work for an account that loses its access: its background tasks, turns, side questions and approved calls, and
+/// runs of others' jobs that report to it. Questions of its turns are withdrawn, and so are codes of `/link`. What it has waiting is turned
+/// away once a turn would begin with it, and its jobs are paused once they are due. Returns the turns of conversations that
+/// were at work.
+pub(crate) fn end_work_of(
     store: &Connection,
     account: &PersonAccount,
-) -> rusqlite::Result<()> {
+) -> rusqlite::Result<Vec<UnfinishedTurn>> {
+    // Those that wait would begin when others are stopped.
     deferred::drop_queued_of(store, account)?;
-    end_turns_of(store, account, |turn| turn.suspended)
+    for run in schedule::running_of(store, account)? {
+        jobs::stop_run(store, &run)?;
+    }
+    for run in schedule::running_to(store, account)? {
+        jobs::stop_run(store, &run)?;
+        schedule::pause_without_reader(store, &run.job)?;
+    }
+    background::stop(store, &subagents::running_of(store, account)?)?;
+    let working = end_turns_of(store, account)?;
+    side_questions::stop_all_of(store, account)?;
+    links::withdraw(store, account)?;
+    Ok(working)
 }
 
 fn end_turns_of(
     store: &Connection,
     account: &PersonAccount,
-    ends: impl Fn(&UnfinishedTurn) -> bool,
-) -> rusqlite::Result<()> {
+) -> rusqlite::Result<Vec<UnfinishedTurn>> {
     let PersonAccount { channel, sender } = account;
     let is_theirs =
         |turn: &UnfinishedTurn| turn.sender.id == *sender && turn.origin.channel() == channel;
-    let turns = transcript::unfinished(store)?.into_iter();
-    for turn in turns.filter(|turn| is_theirs(turn) && ends(turn)) {
+    let mut working = Vec::new();
+    for turn in transcript::unfinished(store)?.into_iter().filter(is_theirs) {
         // It may have ended with a turn that waited for it.
         if !transcript::is_running(store, turn.turn)? {
             continue;
@@ -70,9 +79,11 @@ fn end_turns_of(
         if turn.origin.task().is_some() {
             // A task ends with its turn, or else it would take up a place forever.
             background::stop(store, slice::from_ref(&turn.origin))?;
+        } else if !turn.suspended {
+            working.push(turn);
         }
     }
-    Ok(())
+    Ok(working)
 }
 
 fn end(store: &Connection, turn: TurnId) -> rusqlite::Result<()> {
@@ -81,6 +92,12 @@ fn end(store: &Connection, turn: TurnId) -> rusqlite::Result<()> {
     journal::settle_turn(store, turn, InboundOutcome::Stopped)?;
     jobs::interrupt_run(store, turn)?;
     Ok(())
+}
+
+/// Ends a background task that was to begin or go on, because its person has no access any more.
+pub(crate) async fn end_task_without_access(store: &Store, task: Origin) -> Result<(), StoreError> {
+    let end = move |store: &Connection| background::stop(store, slice::from_ref(&task));
+    store.write("no access", Sync::Now, end).await
 }
 
 /// Ends a turn that was to go on, because the person who began it with this message has no access any more. Explains it,

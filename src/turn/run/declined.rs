@@ -8,11 +8,13 @@ use crate::bus::Bus;
 pub use crate::bus::journal::MessageTimes;
 use crate::bus::journal::{self, InboundOutcome, WaitingMessage};
 use crate::conversation::transcript::UnfinishedTurn;
+use crate::people::persons::person_of;
 use crate::replies;
 use crate::store::StoreError;
 use crate::turn::commits;
 use crate::turn::error::TurnError;
-use crate::types::message::Cause;
+use crate::types::message::{Cause, Sender};
+use crate::types::origin::{Origin, TaskKind};
 
 /// Delay after which a message gets one line instead of an answer.
 const LATE_AFTER: Duration = Duration::hours(24);
@@ -35,6 +37,11 @@ pub(super) async fn close_declined(bus: &Bus, rows: &[WaitingMessage]) -> Result
         commits::close_messages(&bus.store, rows.to_vec(), InboundOutcome::Late, reply).await?;
         return Ok(true);
     }
+    if let Some(first) = rows.first()
+        && end_task_without_access(bus, &first.origin, first.sender()).await?
+    {
+        return Ok(true);
+    }
     if !has_lost_access(bus, rows).await? {
         return Ok(false);
     }
@@ -42,7 +49,7 @@ pub(super) async fn close_declined(bus: &Bus, rows: &[WaitingMessage]) -> Result
     Ok(true)
 }
 
-/// Returns true if the person who wrote the messages would be turned away now. Background tasks have roles of their own.
+/// Returns true if the person who wrote the messages would be turned away now.
 async fn has_lost_access(bus: &Bus, rows: &[WaitingMessage]) -> Result<bool, StoreError> {
     let Some(first) = rows.first().filter(|first| first.origin.chat().is_some()) else {
         return Ok(false);
@@ -64,7 +71,8 @@ pub(super) async fn end_without_access(
     unfinished: &UnfinishedTurn,
 ) -> Result<bool, TurnError> {
     if unfinished.origin.chat().is_none() {
-        return Ok(false);
+        let ended = end_task_without_access(bus, &unfinished.origin, &unfinished.sender).await?;
+        return Ok(ended);
     }
     let (turn, people) = (unfinished.turn, bus.people.clone());
     let query = move |store: &Connection| {
@@ -78,6 +86,30 @@ pub(super) async fn end_without_access(
     commits::end_without_access(&bus.store, turn, first).await?;
     bus.outbox.notify();
     Ok(true)
+}
+
+/// Ends a background task if its person has no access any more: the config does not name them since a reload, say. Returns
+/// false if it goes on. Who made a job at this machine is not known where it reports.
+async fn end_task_without_access(
+    bus: &Bus,
+    task: &Origin,
+    sender: &Sender,
+) -> Result<bool, StoreError> {
+    if task.task().is_none_or(|task| task.kind == TaskKind::Heartbeat) {
+        return Ok(false);
+    }
+    let (people, channel, id) = (bus.people.clone(), task.channel().clone(), sender.id.clone());
+    let query = move |store: &Connection| {
+        Ok(person_of(store, &channel, &id)?.is_some()
+            && people.role_of(store, &channel, &id)?.is_none())
+    };
+    let has_lost_access = bus.store.read(query).await?;
+    if has_lost_access {
+        tracing::info!(%task, "Ended a background task, because its person has no access any more");
+        commits::end_task_without_access(&bus.store, task.clone()).await?;
+        bus.jobs.notify();
+    }
+    Ok(has_lost_access)
 }
 
 /// Returns the delay of a message, as the difference of both clocks.

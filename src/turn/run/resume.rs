@@ -74,6 +74,20 @@ impl<'a> ActiveTurn<'a> {
             active.emit(|| EventKind::TurnStart { attempt: attempts + 1 });
         }))
     }
+
+    /// Reads the role again: it may have been lowered since the turn began. A higher one counts from the next turn on.
+    pub(super) async fn lower_role(&mut self) -> Result<(), TurnError> {
+        let bus = &self.turns.services.bus;
+        let (people, origin) = (bus.people.clone(), self.session.origin.clone());
+        let sender = self.requester.sender.clone();
+        let read_role = move |store: &Connection| {
+            let (role, _) = subject_of(store, &people, &origin, &sender)?;
+            Ok(role)
+        };
+        let role = bus.store.read(read_role).await?;
+        self.requester.role = self.requester.role.min(role);
+        Ok(())
+    }
 }
 
 /// Reads the role and the persona of who speaks.

@@ -4,10 +4,12 @@ use std::time::Instant;
 
 use futures_util::future::join_all;
 
+use crate::bus::access::AccessWatch;
 use crate::bus::journal;
 use crate::memory;
 use crate::people::Role;
 use crate::people::folders::folder_owner;
+use crate::people::persons::PersonAccount;
 use crate::replies;
 use crate::tools::{Reach, ToolContext, message};
 use crate::trust::acts::tool_role;
@@ -16,7 +18,7 @@ use crate::trust::permission::PermissionReason;
 use crate::trust::table::Act;
 use crate::trust::taint;
 use crate::turn::call_context::CallContext;
-use crate::turn::calls::{self, CallResult};
+use crate::turn::calls::{self, CallResult, ToolLookup};
 use crate::turn::error::TurnError;
 use crate::turn::proposed::{self, KnownResult};
 use crate::turn::run::active::{ActiveTurn, Requester};
@@ -70,6 +72,7 @@ impl ActiveTurn<'_> {
         if unsettled.is_empty() {
             return Ok(SettledCalls::All);
         }
+        self.lower_role().await?;
         let open = {
             let cx = self.tool_context().await?;
             self.check(unsettled, &cx).await?
@@ -193,14 +196,17 @@ impl ActiveTurn<'_> {
             .map(|it| replies::running_tool(&it.call.tool, &it.call.arguments))
             .collect();
         self.handles.draft.send_modify(|draft| draft.doing = Some(doing.join("\n")));
-        let cx = self.tool_context().await?;
+        let mut cx = self.tool_context().await?;
+        // The tools watch for changes that come later than this.
+        self.lower_role().await?;
+        cx.role = tool_role(self.requester.role, self.session.chat_kind);
         let (this, cx) = (&*self, &cx);
         let runs = batch.iter().map(|open| async move {
             let begun = Instant::now();
             this.emit_start(&open.call);
             let (own_words, approval) = (open.own_words.clone(), open.approval.clone());
             let calling = CallContext { own_words, approval, ..this.calling(&open.call) };
-            let result = calls::run(this.turns, &calling, cx, open.tool.clone()).await?;
+            let result = calls::run(this.turns, &calling, cx, this.tool_now(open, cx)).await?;
             this.emit_end(&open.call, &result, begun);
             Ok::<_, TurnError>((open.index, result))
         });
@@ -219,6 +225,15 @@ impl ActiveTurn<'_> {
         }
         let is_uncovered = calls.iter().any(|call| call.outcome == CallOutcome::Planned);
         Ok(if is_uncovered { SettledCalls::Uncovered } else { SettledCalls::All })
+    }
+
+    /// Returns the tool of a call that was checked, unless the role has been lowered too far since.
+    fn tool_now(&self, open: &OpenCall, cx: &ToolContext) -> ToolLookup {
+        let tool = open.tool.clone()?;
+        match cx.role >= tool.terms().role {
+            true => Ok(tool),
+            false => self.turns.tools.authorise(&open.call.tool, cx.user()).map(|_| tool),
+        }
     }
 
     pub(super) fn settled(&mut self, index: usize, result: CallResult) {
@@ -268,6 +283,8 @@ pub(crate) async fn tool_context(
 ) -> Result<ToolContext, TurnError> {
     let (at, channel, sender) =
         (files_at.clone(), session.origin.channel().clone(), who.id.clone());
+    let account = PersonAccount { channel: channel.clone(), sender: sender.clone() };
+    let access = AccessWatch::of(&turns.services.bus, account);
     let query = move |store: &_| {
         Ok((journal::files_at(store, &at)?, folder_owner(store, &channel, &sender)?))
     };
@@ -286,6 +303,7 @@ pub(crate) async fn tool_context(
         who: who.clone(),
         known_on: session.origin.channel().clone(),
         people: turns.services.bus.people.clone(),
+        access,
         role: tool_role(role, session.chat_kind),
         allowed: session.persona.tools.clone(),
         // A background task sends to the people for whom it works.

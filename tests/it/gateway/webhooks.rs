@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use hmac::{Hmac, Mac as _};
 use peacrab::gateway::Config;
 use peacrab::gateway::config::{Webhook, WebhookAction, WebhookProof};
-use peacrab::people::LOCAL;
+use peacrab::people::{Access, LOCAL};
+use peacrab::replies;
 use peacrab::secret::Secret;
 use reqwest::{Response, StatusCode};
 use serde_json::{Value, json};
@@ -282,6 +283,34 @@ async fn somebody_without_access_has_no_webhook() {
     hook.person = "eve".into();
     let rig = rig(hook).await;
     assert_eq!(call(&rig, "x").await, StatusCode::FORBIDDEN);
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn nothing_is_sent_to_a_reader_without_access_and_the_owner_is_told_once() {
+    let mut hook = by_token("ring");
+    hook.to = Some("home:8".parse().unwrap());
+    let webhooks = BTreeMap::from([("hook".to_owned(), hook)]);
+    let gateway = Some(Config { webhooks, ..config() });
+    let access =
+        Access { owners: vec![OWNER.to_owned()], allow: vec!["*".to_owned()], ..Access::default() };
+    let mut rig = Rig::of(RigOptions { gateway, access, ..RigOptions::default() }).await;
+    for who in [USER, OWNER] {
+        rig.say_as(who, who, "hello");
+        rig.next_message(who).await;
+    }
+    let sql = format!("SELECT 'p' || person FROM accounts WHERE sender = '{USER}'");
+    let order = format!("/people block {}", rig.query(&sql).remove(0));
+    assert_eq!(rig.ask(OWNER, &order).await, replies::person_is_blocked("Person 8"));
+    assert_eq!(call(&rig, "").await, StatusCode::ACCEPTED);
+    let notice = replies::job_reader_without_access(1, "ring", "home:8");
+    assert_eq!(rig.next_message(OWNER).await, notice);
+    for _ in 0..2 {
+        assert_eq!(call(&rig, "").await, StatusCode::CONFLICT);
+    }
+    rig.settled().await;
+    assert_eq!(rig.unread("8"), Vec::<String>::new());
+    assert_eq!(rig.query("SELECT state FROM jobs"), ["paused"]);
     rig.finish().await;
 }
 

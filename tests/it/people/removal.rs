@@ -1,4 +1,4 @@
-//! A person who is removed: nothing of theirs goes on, and nothing of others ends.
+//! A person who is removed or blocked: nothing of theirs goes on, and nothing of others ends.
 
 use peacrab::conversation::asks::{ApprovalSettings, Approvals};
 use peacrab::replies;
@@ -6,7 +6,7 @@ use peacrab::types::session::QueueMode;
 use serde_json::json;
 
 use super::{number, open_to_all};
-use crate::support::rig::{Rig, RigOptions, STRANGER};
+use crate::support::rig::{Rig, RigOptions, STRANGER, USER};
 use crate::support::script::{Gate, Reply, calls, held, says};
 
 /// A stranger whom the owner has made a user.
@@ -169,5 +169,53 @@ async fn a_conversation_with_nothing_but_notes_of_their_jobs_is_over() {
         ),
         ["0"]
     );
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn nothing_goes_on_for_somebody_who_is_blocked() {
+    let mut rig = with_a_user(open_to_all()).await;
+    let gate = Gate::shut();
+    rig.model.on("paint", [spawns(&["count crabs"]), held(&gate, says("lost"))]);
+    rig.model.on("count crabs", [held(&gate, says("lost"))]);
+    rig.model.on("whelk", [held(&gate, says("lost"))]);
+    rig.say_as(STRANGER, "66", "paint it");
+    rig.wait_at_times(&gate, 2).await;
+    rig.say_as(STRANGER, "66", "/btw whelk?");
+    rig.wait_at_times(&gate, 3).await;
+    let order = format!("/people block {}", number(&rig, STRANGER));
+    assert_eq!(rig.ask("1", &order).await, replies::person_is_blocked("Person 66"));
+    assert_eq!(states(&rig), ["stopped"]);
+    let asked = rig.model.asked().len();
+    gate.open();
+    rig.settled().await;
+    // Nor is anything resumed later.
+    rig.stop_and_start_again().await;
+    assert_eq!(rig.ask("1", "still there?").await, "re: still there?");
+    rig.settled().await;
+    assert_eq!(rig.model.asked().len(), asked + 1);
+    assert_eq!(rig.unread("66"), Vec::<String>::new());
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn subagents_do_not_go_on_for_somebody_whom_the_config_names_no_more() {
+    let mut rig = Rig::new().await;
+    rig.ask("1", "hello").await;
+    let gate = Gate::shut();
+    rig.model.on("paint", [spawns(&["count crabs"]), says("It has begun.")]);
+    rig.model.on("count crabs", [held(&gate, says("lost"))]);
+    rig.say_as(USER, "2", "paint it");
+    assert_eq!(rig.next_message("2").await, "It has begun.");
+    rig.wait_at(&gate).await;
+    rig.stop().await;
+    rig.parts.access.allow.retain(|id| id != USER);
+    let asked = rig.model.asked().len();
+    rig.start().await;
+    assert_eq!(rig.ask("1", "still there?").await, "re: still there?");
+    rig.settled().await;
+    assert_eq!(states(&rig), ["stopped"]);
+    assert_eq!(rig.model.asked().len(), asked + 1);
+    assert_eq!(rig.unread("2"), Vec::<String>::new());
     rig.finish().await;
 }

@@ -483,6 +483,43 @@ fn a_role_counts_where_it_is_used() {
 }
 
 #[tokio::test]
+async fn a_command_ends_with_the_role_of_its_person() {
+    for verb in ["user", "block"] {
+        let mut parts = parts();
+        parts.access.admins.clear();
+        parts.access.allow = vec!["*".to_owned()];
+        let mut scene = Scene::of(parts).await;
+        scene.rig.ask("1", "hello").await;
+        scene.rig.say_as(USER, "2", "hello");
+        scene.rig.next_message("2").await;
+        let sql = format!("SELECT 'p' || person FROM accounts WHERE sender = '{USER}'");
+        let them = scene.rig.query(&sql).remove(0);
+        scene.rig.ask("1", &format!("/people admin {them}")).await;
+        scene.rig.say_as(USER, "2", &format!("/jobs command every 1h | {ENDLESS}"));
+        assert!(scene.rig.next_message("2").await.starts_with("Created: job 1"));
+        scene.later(61);
+        let own = scene.rig.path().join(scene.rig.files_of(USER).root().unwrap());
+        scene.rig.wait_until(|_| own.join("beat").exists()).await;
+        scene.rig.ask("1", &format!("/people {verb} {them}")).await;
+        let ended = if verb == "user" { "failed" } else { "stopped" };
+        let sql = format!("SELECT count(*) FROM tasks WHERE kind = 'job' AND state = '{ended}'");
+        scene.rig.wait_for_count(&sql, 1).await;
+        let read = || fs::read_to_string(own.join("beat")).unwrap_or_default();
+        let begun = tokio::time::Instant::now();
+        let mut before = read();
+        loop {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            if read() == before {
+                break;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(20), "it goes on: {verb}");
+            before = read();
+        }
+        scene.rig.finish().await;
+    }
+}
+
+#[tokio::test]
 async fn a_command_that_could_not_be_run_for_a_group_is_refused_at_once() {
     let config = shell::Config { role: Role::Owner, ..config() };
     let mut scene = Scene::of(with(&config)).await;

@@ -3,14 +3,15 @@
 
 use std::fs;
 
+use peacrab::people::Access;
 use peacrab::provider::ProviderError;
 use peacrab::replies::{self, job_works_as_in_a_group};
 use serde_json::json;
 
 use super::jobs::{Scene, TASK, completes};
 use super::references::opens;
-use crate::support::rig::{OTHER_USER, OWNER, Rig, USER};
-use crate::support::script::{Reply, calls, says};
+use crate::support::rig::{OTHER_USER, OWNER, Rig, RigOptions, USER};
+use crate::support::script::{Gate, Reply, calls, held, says};
 
 /// Changes a job as if it was made on the machine, to report to a chat.
 fn made_on_the_machine(rig: &Rig, to: &str) {
@@ -282,4 +283,69 @@ async fn the_owner_is_told_once_that_a_private_job_works_as_in_a_group() {
         ["\"group\"", "\"private\""]
     );
     scene.rig.finish().await;
+}
+
+/// A scene in which everybody is let in, as a guest, with a job that reports to somebody else.
+async fn with_job_for_a_guest(kind: &str) -> Scene {
+    let access =
+        Access { owners: vec![OWNER.to_owned()], allow: vec!["*".to_owned()], ..Access::default() };
+    let mut scene = Scene::of(RigOptions { access, ..RigOptions::default() }).await;
+    for (who, chat) in [(USER, "2"), (OWNER, "1")] {
+        scene.rig.say_as(who, chat, "hello");
+        scene.rig.next_message(chat).await;
+    }
+    scene.add("1", json!({"when": "every 1h", "text": TASK, "kind": kind})).await;
+    made_on_the_machine(&scene.rig, "2");
+    scene
+}
+
+/// The owner's order about the guest.
+fn order(scene: &Scene, verb: &str) -> String {
+    let sql = format!("SELECT 'p' || person FROM accounts WHERE sender = '{USER}'");
+    format!("/people {verb} {}", scene.rig.query(&sql).remove(0))
+}
+
+#[tokio::test]
+async fn a_job_whose_reader_has_no_access_any_more_is_paused_and_its_maker_told_once() {
+    for verb in ["block", "remove"] {
+        for kind in ["message", "prompt"] {
+            let mut scene = with_job_for_a_guest(kind).await;
+            let order = order(&scene, verb);
+            assert!(scene.rig.ask("1", &order).await.starts_with("Person 8 is "), "{verb}");
+            let asked = scene.rig.model.asked().len();
+            scene.later(61);
+            let notice = replies::job_reader_without_access(1, TASK, "home:2");
+            assert_eq!(scene.rig.next_message("1").await, notice, "{verb}");
+            assert_eq!(scene.rig.query("SELECT state FROM jobs"), ["paused"]);
+            scene.later(200);
+            assert_eq!(scene.rig.ask("1", "still there?").await, "re: still there?");
+            scene.rig.settled().await;
+            assert_eq!(scene.rig.model.asked().len(), asked + 1, "{verb}");
+            assert_eq!(scene.rig.unread("2"), Vec::<String>::new(), "{verb}");
+            scene.rig.finish().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_run_ends_with_the_access_of_its_reader() {
+    for verb in ["block", "remove"] {
+        let mut scene = with_job_for_a_guest("prompt").await;
+        let gate = Gate::shut();
+        scene.rig.model.on(TASK, [held(&gate, completes("lost"))]);
+        scene.later(61);
+        scene.rig.wait_at(&gate).await;
+        assert_eq!(scene.rig.next_message("1").await, job_works_as_in_a_group(1, "home:2"));
+        let order = order(&scene, verb);
+        scene.rig.say("1", &order);
+        let heard = scene.rig.next_messages("1", 2).await;
+        let notice = replies::job_reader_without_access(1, TASK, "home:2");
+        assert!(heard.contains(&notice), "{heard:?}");
+        gate.open();
+        scene.rig.settled().await;
+        assert_eq!(scene.runs(), ["stopped"], "{verb}");
+        assert_eq!(scene.rig.query("SELECT state FROM jobs"), ["paused"]);
+        assert_eq!(scene.rig.unread("2"), Vec::<String>::new(), "{verb}");
+        scene.rig.finish().await;
+    }
 }

@@ -3,8 +3,10 @@
 use chrono::TimeZone as _;
 use chrono_tz::UTC;
 use peacrab::bus::Notifier;
+use peacrab::bus::access::AccessWatch;
 use peacrab::conversation::actions::{Actions, BeforeImages};
-use peacrab::people::Role;
+use peacrab::people::persons::PersonAccount;
+use peacrab::people::{People, Role};
 use peacrab::store::{self, Store};
 use peacrab::tools::{ToolContext, ToolOutput};
 use peacrab::trust::instruction_watch::InstructionWatcher;
@@ -23,6 +25,8 @@ pub(crate) fn tool_context(role: Role, chat_kind: ChatKind) -> (ToolContext, Tem
     let store = Store::open(folder.path(), &store::StoreOptions::default()).unwrap();
     let actions = Actions { store, images: BeforeImages::open(folder.path()).unwrap() };
     let workspace = Workspace::open(&folder.path().join("workspace")).unwrap();
+    let account = PersonAccount { channel: "home".into(), sender: "1".into() };
+    let (people, changed) = (People::default(), Notifier::default());
     let cx = ToolContext {
         instruction_watcher: InstructionWatcher::new(
             workspace.clone(),
@@ -30,12 +34,13 @@ pub(crate) fn tool_context(role: Role, chat_kind: ChatKind) -> (ToolContext, Tem
             Notifier::default(),
         ),
         path_watcher: PathWatcher::new(actions.store.clone(), Notifier::default()),
+        access: AccessWatch::new(actions.store.clone(), people.clone(), account, &changed),
         actions,
         session: SessionId(1),
         workspace,
         who: Sender::person("1", "Ada"),
         known_on: "home".into(),
-        people: Default::default(),
+        people,
         owner: FolderOwner::Account("home".into(), "1".into()),
         role,
         allowed: Default::default(),
