@@ -47,7 +47,7 @@ pub use commit_times::CommitDurations;
 use commit_times::CommitTimes;
 use connection::connect;
 use emptied::{delete_unwritten, refuse_emptied};
-pub use error::{OpenError, StoreError};
+pub use error::{ANEW, OpenError, StoreError};
 pub use lock::HomeLock;
 pub use long_work::LongWork;
 use long_work::{LongWorks, WrittenBytes};

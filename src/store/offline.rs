@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags};
 
-use super::emptied::{has_log, refuse_emptied};
+use super::emptied::{has_log, refuse_emptied, was_used};
 use super::{FILE, OpenError, StoreError, schema};
 
 /// A daemon's commit holds the database for less.
@@ -15,10 +15,11 @@ const BUSY_TIME_MAX: Duration = Duration::from_secs(5);
 /// Maximum wait until a copy begins, while other programs have the database locked.
 const COPY_WAIT_MAX: Duration = Duration::from_secs(60);
 
-/// Returns true if there is a store in a home, or only its log, or if this account cannot know.
+/// Returns true if there is a store in a home, or should be one: only its log is there, or the home was in use, or this
+/// account cannot know.
 pub fn has_store(home: &Path) -> bool {
     let path = home.join(FILE);
-    !matches!(path.try_exists(), Ok(false)) || has_log(&path)
+    !matches!(path.try_exists(), Ok(false)) || has_log(&path) || was_used(home)
 }
 
 /// Returns a function that makes the error of a failure of the database at this path.
@@ -90,6 +91,7 @@ pub fn check_schema(home: &Path) -> Result<(), OpenError> {
     if !has_store(home) {
         return Ok(());
     }
+    refuse_emptied(&path)?;
     let read = || schema::version(&open_unchanged(&path)?);
     schema::check_version(&path, read().map_err(database_error(&path))?)
 }

@@ -66,6 +66,7 @@ async fn a_start_that_waits_for_room_leaves_no_empty_store_and_can_be_ended() {
     for name in ["state.db", "ballast"] {
         fs::remove_file(disk.home.join(name)).unwrap();
     }
+    fs::remove_dir_all(disk.home.join("undo")).unwrap();
     disk.fill();
     let daemon = disk.begin(&fixture);
     logs(&daemon, "waiting for free space").await;

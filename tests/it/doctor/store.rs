@@ -73,8 +73,25 @@ async fn an_emptied_store_is_lost_and_no_new_one_is_begun_in_silence() {
         assert!(ended.err.contains(words), "{command:?}: {ended:?}");
     }
     assert_eq!(fs::metadata(&path).unwrap().len(), 0);
-    // To delete it is to begin anew.
+    // Nor where it is gone.
     fs::remove_file(&path).unwrap();
+    found(
+        &fixture.run(&["doctor"]).await,
+        1,
+        &["WRONG store: state.db is not there", "restore the newest backup", "ballast and undo"],
+    );
+    for command in [&["run"] as &[&str], &["cron", "list"], &["backup", file.as_str()]] {
+        let ended = fixture.run(command).await;
+        assert_eq!(ended.code, Some(1), "{command:?}: {ended:?}");
+        let words = "is not there, although this home was in use";
+        assert!(ended.err.contains(words), "{command:?}: {ended:?}");
+    }
+    assert!(!path.exists() && !Path::new(&file).exists());
+    // To move the rest away is to begin anew.
+    for name in ["ballast", "undo"] {
+        let left = fixture.home().join(name);
+        fs::rename(&left, fixture.folder().join(name)).unwrap();
+    }
     fixture.daemon().await.terminate().await;
 
     // A first start that was cut short may leave an empty file.
