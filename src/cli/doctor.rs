@@ -34,7 +34,7 @@ use crate::workspace::job_state::MCP_STATES;
 pub(super) async fn run(on: &Invocation, fix: bool, json: bool) -> anyhow::Result<ExitCode> {
     rustls::crypto::ring::default_provider().install_default().ok();
     let home = &on.home;
-    let loaded = on.load();
+    let loaded = on.load_to_run();
     let daemon = chat::daemon_state(home).await;
     let mut findings = check_here(home, &loaded, daemon.status());
     match (&daemon, &loaded) {
