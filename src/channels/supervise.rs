@@ -12,11 +12,11 @@ use futures_util::FutureExt;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::{Channel, ChannelError};
+use super::{Channel, ChannelError, direct};
 use crate::bus::{Bus, Link, Publisher, Rejected};
 use crate::channels::network::{self, Pause};
 use crate::replies;
-use crate::types::message::{Body, ChannelName, ChatId, DeliveryId, Outbound};
+use crate::types::message::{ChannelName, ChatId};
 
 const BACKOFF_FIRST: Duration = Duration::from_secs(1);
 
@@ -41,7 +41,6 @@ const SETTLED: Duration = Duration::from_secs(2);
 
 /// Minimum interval between two notices of a failed store to one chat.
 const NOTICE_EVERY: Duration = Duration::from_secs(3600);
-const NOTICE_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// Listens until `stop`. Then the adapter is dropped, and nothing more is acknowledged.
 pub async fn run(
@@ -212,20 +211,7 @@ async fn send_notices(channel: &dyn Channel, mut rejected: Rejected) {
             continue;
         }
         notified.insert(to.chat.clone(), Instant::now());
-        let body = Body::Text(replies::STORE_FAILED.to_owned());
-        let notice = Outbound {
-            id: DeliveryId(0),
-            chunk_index: 0,
-            to,
-            reply_to: None,
-            overtakes: false,
-            replaces: None,
-            body,
-        };
-        let sent = AssertUnwindSafe(channel.send(&notice)).catch_unwind();
-        if !matches!(tokio::time::timeout(NOTICE_TIME_MAX, sent).await, Ok(Ok(Ok(_)))) {
-            tracing::warn!(to = %notice.to, "Could not report that the store fails");
-        }
+        direct::send(channel, to, replies::STORE_FAILED).await;
     }
     pending().await
 }

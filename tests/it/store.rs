@@ -1,6 +1,7 @@
 //! The store when it fails, and the clear words when it cannot be used at all.
 
 mod emptied;
+mod trouble;
 mod upgrades;
 
 use std::fs;
@@ -67,7 +68,7 @@ async fn finishes_a_turn_that_could_not_be_kept_once_there_is_room() {
     rig.model.on("tell me", [says(&large())]);
     rig.model.on("tell me", [says("in short")]);
     rig.say("1", "tell me");
-    rig.wait_until(|rig| !rig.model.asked().is_empty()).await;
+    assert_eq!(rig.next_message("1").await, replies::DISK_HAS_NO_SPACE);
     make_room(&mut rig).await;
     assert_eq!(rig.next_message("1").await, "in short");
     rig.finish().await;

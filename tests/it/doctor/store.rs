@@ -12,6 +12,7 @@ use rusqlite::Connection;
 
 use super::found;
 use crate::support::binary::ProgramFixture;
+use crate::support::damage::damage;
 
 /// A home in which a daemon has run, and its database.
 async fn used() -> (ProgramFixture, PathBuf) {
@@ -104,28 +105,10 @@ async fn an_emptied_store_is_lost_and_no_new_one_is_begun_in_silence() {
     fixture.daemon().await.terminate().await;
 }
 
-/// Fills the first page of each table and index, so that the file opens and nothing in it can be read.
-fn damage(path: &Path) {
-    let store = Connection::open(path).unwrap();
-    let size: i64 = store.pragma_query_value(None, "page_size", |row| row.get(0)).unwrap();
-    let pages: Vec<i64> = {
-        let roots = "SELECT rootpage FROM sqlite_schema WHERE rootpage > 1";
-        let mut roots = store.prepare(roots).unwrap();
-        roots.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
-    };
-    drop(store);
-    let mut bytes = fs::read(path).unwrap();
-    for page in pages {
-        let [begin, end] = [(page - 1) * size, page * size].map(|at| usize::try_from(at).unwrap());
-        bytes[begin..end].fill(0x5a);
-    }
-    fs::write(path, bytes).unwrap();
-}
-
 #[tokio::test]
 async fn a_store_that_is_damaged_in_the_middle_is_named_with_what_to_do() {
     let (fixture, path) = used().await;
-    damage(&path);
+    damage(&path, "%");
     let ended = fixture.run(&["run"]).await;
     assert_eq!(ended.code, Some(1), "{ended:?}");
     let place = path.display().to_string();
