@@ -16,6 +16,7 @@ use super::{Channel, ChannelError, direct};
 use crate::bus::{Bus, Link, Publisher, Rejected};
 use crate::channels::network::{self, Pause};
 use crate::replies;
+use crate::store::{Store, StoreTrouble};
 use crate::types::message::{ChannelName, ChatId};
 
 const BACKOFF_FIRST: Duration = Duration::from_secs(1);
@@ -54,7 +55,7 @@ pub async fn run(
     tokio::select! {
         () = stop.cancelled() => {}
         () = keep_listening(&name, channel.as_ref(), &publisher, &link) => {}
-        () = send_notices(channel.as_ref(), rejected) => {}
+        () = send_notices(channel.as_ref(), &bus.store, rejected) => {}
     }
 }
 
@@ -203,7 +204,7 @@ pub fn backoff(failures: u32) -> Duration {
 }
 
 /// Notifies people that the store fails, without the outbox. Each chat gets at most one notice an hour.
-async fn send_notices(channel: &dyn Channel, mut rejected: Rejected) {
+async fn send_notices(channel: &dyn Channel, store: &Store, mut rejected: Rejected) {
     let mut notified: HashMap<ChatId, Instant> = HashMap::new();
     while let Some(to) = rejected.recv().await {
         notified.retain(|_, at| at.elapsed() < NOTICE_EVERY);
@@ -211,7 +212,11 @@ async fn send_notices(channel: &dyn Channel, mut rejected: Rejected) {
             continue;
         }
         notified.insert(to.chat.clone(), Instant::now());
-        direct::send(channel, to, replies::STORE_FAILED).await;
+        let words = match store.trouble() {
+            Some(StoreTrouble::Damaged) => replies::STORE_DAMAGED,
+            _ => replies::STORE_FAILED,
+        };
+        direct::send(channel, to, words).await;
     }
     pending().await
 }

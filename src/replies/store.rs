@@ -4,6 +4,9 @@ use std::fmt::Display;
 
 pub const STORE_FAILED: &str = "I couldn't save your message: my disk is full or failing. I'll answer once that's fixed. My owner should check the disk.";
 
+/// The same, of a database that only a restore brings back.
+pub const STORE_DAMAGED: &str = "I couldn't save your message: my database is damaged. My owner should restore my newest backup.";
+
 /// The same, where the message is not delivered again by itself.
 pub const NOT_KEPT: &str = "I couldn't save your message: my disk is full or failing. Please send it again once that's fixed.";
 

@@ -7,11 +7,15 @@ use std::time::{Duration, Instant};
 
 use peacrab::doctor::Severity;
 use peacrab::doctor::store::failure;
+use peacrab::replies;
 use peacrab::store::{OpenError, StoreError};
 use rusqlite::Connection;
+use serde_json::{Value, json};
 
 use super::found;
-use crate::support::binary::ProgramFixture;
+use crate::support::binary::{ProgramFixture, home, said};
+use crate::support::bot_api::BotApi;
+use crate::support::bot_api::line::{ADA, Person};
 use crate::support::damage::damage;
 
 /// A home in which a daemon has run, and its database.
@@ -115,6 +119,32 @@ async fn a_store_that_is_damaged_in_the_middle_is_named_with_what_to_do() {
     for words in [place.as_str(), "the database is damaged", "Restore it from a backup"] {
         assert!(ended.err.contains(words), "{words}: {ended:?}");
     }
+}
+
+#[tokio::test]
+async fn damage_that_shows_while_it_runs_is_named_to_the_owner_and_by_status() {
+    let api = BotApi::start().await;
+    let fixture = ProgramFixture::new(&home(&api));
+    let daemon = fixture.daemon().await;
+    api.say(&said(&ADA, "hello"));
+    api.wait_for_words(ADA.id, "You said: hello").await;
+    daemon.terminate().await;
+    damage(&fixture.home().join("state.db"), "strangers");
+    let daemon = fixture.daemon().await;
+    let stranger = Person { id: 7009, name: "Cy", is_bot: false };
+    api.say(&said(&stranger, "let me in"));
+    api.wait_for_words(stranger.id, replies::STORE_DAMAGED).await;
+    api.wait_for_words(ADA.id, replies::DATABASE_DAMAGED).await;
+    let ended = fixture.run(&["status"]).await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    let words = "unhealthy: the store is damaged: restore the newest backup";
+    assert!(ended.out.starts_with(words), "{ended:?}");
+    let ended = fixture.run(&["status", "--json"]).await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    let status: Value = serde_json::from_str(&ended.out).unwrap();
+    let health = json!({ "agent_loop": true, "store": false, "damaged": true });
+    assert_eq!(status["health"], health);
+    daemon.terminate().await;
 }
 
 #[tokio::test]
