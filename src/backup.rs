@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use crate::store::OpenError;
+use crate::store::{OpenError, StoreError};
 pub use left_out::{LeftOut, UnreadEntry};
 pub use mark::HomeMark;
 
@@ -74,6 +74,11 @@ pub enum BackupError {
     Io { what: String, cause: std::io::Error },
     #[error(transparent)]
     Store(#[from] OpenError),
+    /// Nothing was written: a backup of it could not be restored.
+    #[error(
+        "{store} cannot be backed up: {cause}. Stop the daemon and restore the newest backup (`peacrab restore FILE --replace`)"
+    )]
+    DamagedStore { store: PathBuf, cause: StoreError },
     /// The archive is not a complete backup of Peacrab. Nothing was changed.
     #[error("{file} is not a complete backup: {why}")]
     Damaged { file: PathBuf, why: String },

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::{BackupError, BackupName, BackupSummary, HomeMark, archive, marked_file_name};
 use crate::bus::{Bus, notices};
 use crate::replies;
+use crate::store::StoreTrouble;
 
 /// `[backup]`: where, how often, and how many are kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,27 +43,58 @@ pub async fn run(home: PathBuf, config: Config, bus: Bus, stop: CancellationToke
     let mut told = ReportedTroubles::default();
     let spare = HomeMark::random();
     loop {
-        let pause = match attempt(&home, &config, &spare, Utc::now()).await {
-            Ok(Attempt::Later(wait)) => wait.min(LOOK_EVERY),
-            Ok(Attempt::Made(made)) => {
-                tracing::info!(file = %made.file.display(), "Made a backup");
-                told.failure = false;
-                report_left_out(&bus, &made, &mut told).await;
+        let pause = match bus.store.trouble() {
+            Some(StoreTrouble::Damaged) => {
+                tracing::warn!("Make no backup of a damaged store, and keep the earlier ones");
                 LOOK_EVERY
             }
-            Err(error) => {
-                tracing::warn!(%error, "Cannot make the regular backup");
-                if !std::mem::replace(&mut told.failure, true) {
-                    let folder = config.folder.display();
-                    let words = replies::backup_failed(folder, &error);
-                    notices::send_to_owner(&bus, "backup trouble", words).await;
-                }
-                LOOK_EVERY
+            _ => {
+                let made = attempt(&home, &config, &spare, Utc::now()).await;
+                report(&bus, &config.folder, made, &mut told).await
             }
         };
         if stop.run_until_cancelled(tokio::time::sleep(pause)).await.is_none() {
             return;
         }
+    }
+}
+
+/// Logs what became of an attempt, and tells the owner of trouble. Returns the pause until the next one.
+async fn report(
+    bus: &Bus,
+    folder: &Path,
+    made: Result<Attempt, BackupError>,
+    told: &mut ReportedTroubles,
+) -> Duration {
+    match made {
+        Ok(Attempt::Later(wait)) => return wait.min(LOOK_EVERY),
+        Ok(Attempt::Made(made)) => {
+            tracing::info!(file = %made.file.display(), "Made a backup");
+            told.failure = false;
+            report_left_out(bus, &made, told).await;
+        }
+        Err(error) => report_failure(bus, folder, &error, told).await,
+    }
+    LOOK_EVERY
+}
+
+/// Tells the owner once that no backup is made, until one was made again.
+async fn report_failure(
+    bus: &Bus,
+    folder: &Path,
+    error: &BackupError,
+    told: &mut ReportedTroubles,
+) {
+    if matches!(error, BackupError::DamagedStore { .. }) {
+        tracing::error!(%error, "Cannot make the regular backup");
+        // The owner hears of this trouble of the store as of each.
+        bus.store.note_damage();
+        return;
+    }
+    tracing::warn!(%error, "Cannot make the regular backup");
+    if !told.failure {
+        let words = replies::backup_failed(folder.display(), error);
+        told.failure = notices::send_to_owner(bus, "backup trouble", words).await;
     }
 }
 

@@ -60,6 +60,11 @@ impl Store {
         *self.troubles.0.borrow()
     }
 
+    /// Notes that the database is damaged, which somebody has found out on another connection.
+    pub fn note_damage(&self) {
+        self.troubles.note(StoreTrouble::Damaged);
+    }
+
     /// Wakes when a trouble begins or ends.
     pub fn watch_trouble(&self) -> watch::Receiver<Option<StoreTrouble>> {
         self.troubles.0.subscribe()
