@@ -2,7 +2,7 @@
 
 use tokio::sync::watch;
 
-use super::{Store, StoreError};
+use super::StoreError;
 
 /// A trouble of the store that its operator must end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -43,6 +43,14 @@ impl Troubles {
         }
     }
 
+    pub(super) fn present(&self) -> Option<StoreTrouble> {
+        *self.0.borrow()
+    }
+
+    pub(super) fn watch(&self) -> watch::Receiver<Option<StoreTrouble>> {
+        self.0.subscribe()
+    }
+
     fn set(&self, trouble: Option<StoreTrouble>) {
         self.0.send_if_modified(|present| {
             let changes = *present != trouble && *present != Some(StoreTrouble::Damaged);
@@ -51,22 +59,5 @@ impl Troubles {
             }
             changes
         });
-    }
-}
-
-impl Store {
-    /// Returns the present trouble. None if there is none, or if nothing has met it yet.
-    pub fn trouble(&self) -> Option<StoreTrouble> {
-        *self.troubles.0.borrow()
-    }
-
-    /// Notes that the database is damaged, which somebody has found out on another connection.
-    pub fn note_damage(&self) {
-        self.troubles.note(StoreTrouble::Damaged);
-    }
-
-    /// Wakes when a trouble begins or ends.
-    pub fn watch_trouble(&self) -> watch::Receiver<Option<StoreTrouble>> {
-        self.troubles.0.subscribe()
     }
 }
