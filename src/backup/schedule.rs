@@ -7,7 +7,9 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use tokio_util::sync::CancellationToken;
 
-use super::{BackupError, BackupName, BackupSummary, HomeMark, archive, marked_file_name};
+use super::{
+    BackupError, BackupName, BackupSummary, HomeMark, archive, known_folder, marked_file_name,
+};
 use crate::bus::{Bus, notices};
 use crate::replies;
 use crate::store::StoreTrouble;
@@ -186,6 +188,13 @@ fn mark_or_spare(home: &Path, spare: HomeMark) -> HomeMark {
     }
 }
 
+/// Remembers the folder, so that it is missed when its disk is not there.
+fn remember(home: &Path, folder: &Path) {
+    if let Err(error) = known_folder::remember(home, folder) {
+        tracing::warn!(%error, "Cannot remember the folder of the backups");
+    }
+}
+
 /// Makes a backup if one is due, then deletes those that are too many. The folder may be on a slow disk of another machine.
 async fn attempt(
     home: &Path,
@@ -197,14 +206,22 @@ async fn attempt(
     let made = tokio::task::spawn_blocking(move || {
         let folder = &config.folder;
         let mark = mark_or_spare(&home, spare);
-        let wait = until_due(newest(&backups(folder), &mark, now), config.every, now);
+        // A look into the folder lets an automounter mount its disk.
+        let last = newest(&backups(folder), &mark, now);
+        known_folder::refuse_missing(&home, folder)?;
+        let wait = until_due(last, config.every, now);
         if wait > Duration::ZERO {
+            // A former version did not remember it.
+            remember(&home, folder);
             return Ok(Attempt::Later(wait));
         }
-        fs::create_dir_all(folder)
-            .map_err(BackupError::io(format!("cannot make {}", folder.display())))?;
+        if !known_folder::is_known(&home, folder) {
+            fs::create_dir_all(folder)
+                .map_err(BackupError::io(format!("cannot make {}", folder.display())))?;
+        }
         let file = folder.join(marked_file_name(now, &mark));
         let made = archive::write_marked(&home, &file, now, &mark)?;
+        remember(&home, folder);
         for old in superfluous(backups(folder), &mark, config.keep, now) {
             if let Err(error) = fs::remove_file(&old.path) {
                 tracing::warn!(file = %old.path.display(), %error, "Cannot delete an old backup");

@@ -36,7 +36,7 @@ pub(super) async fn makes_one(daemon: &Daemon) {
     until("a backup", async || daemon.log().contains("Made a backup").then_some(())).await;
 }
 
-fn count(text: &str, words: &str) -> usize {
+pub(super) fn count(text: &str, words: &str) -> usize {
     text.matches(words).count()
 }
 
