@@ -3,6 +3,7 @@
 
 pub mod archive;
 mod forget_again;
+pub mod known_folder;
 mod left_out;
 mod linked;
 mod mark;
@@ -18,7 +19,7 @@ use std::path::PathBuf;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use crate::store::OpenError;
+use crate::store::{OpenError, StoreError};
 pub use left_out::{LeftOut, UnreadEntry};
 pub use mark::HomeMark;
 
@@ -70,10 +71,23 @@ pub enum BackupError {
     Inside(PathBuf),
     #[error("{0} is being written by another peacrab: wait for it, or name another file")]
     Busy(PathBuf),
+    /// The folder of the regular backups, which was there before.
+    #[error("there is no folder {0} any more: mount its disk, or make the folder again")]
+    FolderGone(PathBuf),
+    /// The folder of the regular backups would be on another disk than before.
+    #[error(
+        "{folder} is not on its disk, because {mount} is not mounted. Mount it; or if the backups are to go there from now on, delete the file backup-folder in the home"
+    )]
+    NotMounted { folder: PathBuf, mount: PathBuf },
     #[error("{what}: {cause}")]
     Io { what: String, cause: std::io::Error },
     #[error(transparent)]
     Store(#[from] OpenError),
+    /// Nothing was written: a backup of it could not be restored.
+    #[error(
+        "{store} cannot be backed up: {cause}. Stop the daemon and restore the newest backup (`peacrab restore FILE --replace`)"
+    )]
+    DamagedStore { store: PathBuf, cause: StoreError },
     /// The archive is not a complete backup of Peacrab. Nothing was changed.
     #[error("{file} is not a complete backup: {why}")]
     Damaged { file: PathBuf, why: String },

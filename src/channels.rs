@@ -9,6 +9,7 @@ pub mod backlog;
 pub mod call;
 pub mod config;
 pub mod deliver;
+pub mod direct;
 #[cfg(feature = "discord")]
 pub mod discord;
 #[cfg(any(feature = "discord", feature = "slack", feature = "telegram"))]

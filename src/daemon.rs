@@ -11,6 +11,7 @@ mod providers;
 mod shell;
 pub mod tasks;
 pub mod starts;
+mod store_trouble;
 pub mod template;
 mod pruning;
 mod unattended;
@@ -224,13 +225,12 @@ impl Daemon {
         let lock = HomeLock::claim(&plan.home)?;
         let counts_starts = plan.supervision.counts_starts;
         let safe_mode = counts_starts.then(|| starts::begin(&plan.home)).flatten();
-        let (store, opened) = opening::store(&plan.home, &plan.store).await?;
+        let (store, opened) = opening::store(&plan.home, &plan.store, &plan.channels).await?;
         // After a crash, the write-ahead log may contain text that somebody wanted forgotten.
         store.checkpoint().await;
         let workspace =
             Workspace::open_in(&plan.home.join("workspace"), plan.skill_environment.clone())?;
         workspace.restore_instructions(instruction_versions::load(&store).await?);
-
         let terminal = Arc::new(Terminal::new(TERMINAL.into()));
         let mut channels: BTreeMap<_, Arc<dyn Channel>> = BTreeMap::new();
         let mut access = BTreeMap::new();

@@ -21,6 +21,7 @@ mod schema;
 mod savepoint;
 mod searches;
 mod threads;
+mod trouble;
 mod slices;
 mod words_digest;
 
@@ -47,7 +48,7 @@ pub use commit_times::CommitDurations;
 use commit_times::CommitTimes;
 use connection::connect;
 use emptied::{delete_unwritten, refuse_emptied};
-pub use error::{OpenError, StoreError};
+pub use error::{ANEW, OpenError, StoreError};
 pub use lock::HomeLock;
 pub use long_work::LongWork;
 use long_work::{LongWorks, WrittenBytes};
@@ -62,6 +63,8 @@ pub use schema::{MigrationObserver, MigrationProgress};
 use searches::Searches;
 pub use slices::{SLICE, slice};
 pub use threads::AnnouncedWriter;
+pub use trouble::StoreTrouble;
+use trouble::Troubles;
 pub use words_digest::WordsDigest;
 
 /// The database's name within the home.
@@ -106,6 +109,7 @@ pub struct Store {
     long_works: LongWorks,
     written: WrittenBytes,
     commit_times: CommitTimes,
+    troubles: Troubles,
     free_space: FreeSpace,
 }
 
@@ -215,7 +219,9 @@ impl Store {
         let (observer, noted) = (options.observer.clone(), Arc::clone(&changes));
         let commit_times = CommitTimes::default();
         let times = commit_times.clone();
-        let writer = threads::Writer::new(connection, observer, noted, ballast, times);
+        let troubles = Troubles::default();
+        let writer = threads::Writer::new(connection, observer, noted, ballast, times)
+            .noting(troubles.clone());
         let written = WrittenBytes::default();
         threads::spawn_writer(writer, write_queue, Arc::clone(&writers), written.clone())
             .map_err(broken)?;
@@ -230,6 +236,7 @@ impl Store {
             long_works,
             written,
             commit_times,
+            troubles,
             free_space,
         })
     }
@@ -314,7 +321,9 @@ impl Store {
             sender.send(state.map_err(StoreError::from)).ok();
         }));
         self.reads.send(read).await.map_err(|_| writer_gone())?;
-        receiver.await.map_err(|_| writer_gone())?
+        let result = receiver.await.map_err(|_| writer_gone())?;
+        self.troubles.note_read(&result);
+        result
     }
 
     /// Reads one consistent state, on a connection of its own, so that work which may read the whole
@@ -324,7 +333,9 @@ impl Store {
         &self,
         work: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, StoreError> {
-        self.searches.run(work).await
+        let result = self.searches.run(work).await;
+        self.troubles.note_read(&result);
+        result
     }
 
     /// Moves the log into `state.db` and closes all connections, the writer's last: SQLite removes its other files when the

@@ -18,7 +18,7 @@ use super::{
     BackupError, BackupManifest, BackupSummary, FOLDERS, FORMAT, HomeMark, LeftOut, MANIFEST,
     ReadReport, Reporting,
 };
-use crate::store::{self, HomeLock};
+use crate::store::{self, HomeLock, OpenError};
 
 /// Makes a backup of a home, while its daemon runs or not.
 pub fn write(home: &Path, file: &Path, now: DateTime<Utc>) -> Result<BackupSummary, BackupError> {
@@ -106,7 +106,7 @@ fn pack(
     now: DateTime<Utc>,
     report: ReadReport<'_>,
 ) -> Result<PackedFiles, BackupError> {
-    let schema = store::snapshot(home, &partial.store)?;
+    let schema = store::snapshot(home, &partial.store).map_err(not_copied)?;
     let archive = BufWriter::new(partial.writer()?);
     // A card is slower than this compression.
     let mut archive = Builder::new(GzEncoder::new(archive, Compression::fast()));
@@ -130,6 +130,13 @@ fn pack(
     writer.flush().map_err(what())?;
     writer.get_ref().sync_all().map_err(what())?;
     Ok(packed)
+}
+
+fn not_copied(error: OpenError) -> BackupError {
+    match error {
+        OpenError::Damaged { path, cause } => BackupError::DamagedStore { store: path, cause },
+        error => error.into(),
+    }
 }
 
 /// The folders of a home on their way into an archive. An error is one of the archive: a file or folder that cannot be read

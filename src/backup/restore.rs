@@ -219,6 +219,7 @@ fn unusable(home: &Path, file: &Path, error: OpenError) -> BackupError {
         // Advice about the store of a home would mislead here.
         OpenError::Damaged { cause, .. } => damaged(file, cause),
         OpenError::Emptied { .. } => damaged(file, "its store is empty"),
+        OpenError::Gone { .. } => damaged(file, "it has no store"),
         error => damaged(file, error),
     }
 }

@@ -7,9 +7,12 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use tokio_util::sync::CancellationToken;
 
-use super::{BackupError, BackupName, BackupSummary, HomeMark, archive, marked_file_name};
+use super::{
+    BackupError, BackupName, BackupSummary, HomeMark, archive, known_folder, marked_file_name,
+};
 use crate::bus::{Bus, notices};
 use crate::replies;
+use crate::store::StoreTrouble;
 
 /// `[backup]`: where, how often, and how many are kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,27 +45,58 @@ pub async fn run(home: PathBuf, config: Config, bus: Bus, stop: CancellationToke
     let mut told = ReportedTroubles::default();
     let spare = HomeMark::random();
     loop {
-        let pause = match attempt(&home, &config, &spare, Utc::now()).await {
-            Ok(Attempt::Later(wait)) => wait.min(LOOK_EVERY),
-            Ok(Attempt::Made(made)) => {
-                tracing::info!(file = %made.file.display(), "Made a backup");
-                told.failure = false;
-                report_left_out(&bus, &made, &mut told).await;
+        let pause = match bus.store.trouble() {
+            Some(StoreTrouble::Damaged) => {
+                tracing::warn!("Make no backup of a damaged store, and keep the earlier ones");
                 LOOK_EVERY
             }
-            Err(error) => {
-                tracing::warn!(%error, "Cannot make the regular backup");
-                if !std::mem::replace(&mut told.failure, true) {
-                    let folder = config.folder.display();
-                    let words = replies::backup_failed(folder, &error);
-                    notices::send_to_owner(&bus, "backup trouble", words).await;
-                }
-                LOOK_EVERY
+            _ => {
+                let made = attempt(&home, &config, &spare, Utc::now()).await;
+                report(&bus, &config.folder, made, &mut told).await
             }
         };
         if stop.run_until_cancelled(tokio::time::sleep(pause)).await.is_none() {
             return;
         }
+    }
+}
+
+/// Logs what became of an attempt, and tells the owner of trouble. Returns the pause until the next one.
+async fn report(
+    bus: &Bus,
+    folder: &Path,
+    made: Result<Attempt, BackupError>,
+    told: &mut ReportedTroubles,
+) -> Duration {
+    match made {
+        Ok(Attempt::Later(wait)) => return wait.min(LOOK_EVERY),
+        Ok(Attempt::Made(made)) => {
+            tracing::info!(file = %made.file.display(), "Made a backup");
+            told.failure = false;
+            report_left_out(bus, &made, told).await;
+        }
+        Err(error) => report_failure(bus, folder, &error, told).await,
+    }
+    LOOK_EVERY
+}
+
+/// Tells the owner once that no backup is made, until one was made again.
+async fn report_failure(
+    bus: &Bus,
+    folder: &Path,
+    error: &BackupError,
+    told: &mut ReportedTroubles,
+) {
+    if matches!(error, BackupError::DamagedStore { .. }) {
+        tracing::error!(%error, "Cannot make the regular backup");
+        // The owner hears of this trouble of the store as of each.
+        bus.store.note_damage();
+        return;
+    }
+    tracing::warn!(%error, "Cannot make the regular backup");
+    if !told.failure {
+        let words = replies::backup_failed(folder.display(), error);
+        told.failure = notices::send_to_owner(bus, "backup trouble", words).await;
     }
 }
 
@@ -154,6 +188,13 @@ fn mark_or_spare(home: &Path, spare: HomeMark) -> HomeMark {
     }
 }
 
+/// Remembers the folder, so that it is missed when its disk is not there.
+fn remember(home: &Path, folder: &Path) {
+    if let Err(error) = known_folder::remember(home, folder) {
+        tracing::warn!(%error, "Cannot remember the folder of the backups");
+    }
+}
+
 /// Makes a backup if one is due, then deletes those that are too many. The folder may be on a slow disk of another machine.
 async fn attempt(
     home: &Path,
@@ -165,14 +206,22 @@ async fn attempt(
     let made = tokio::task::spawn_blocking(move || {
         let folder = &config.folder;
         let mark = mark_or_spare(&home, spare);
-        let wait = until_due(newest(&backups(folder), &mark, now), config.every, now);
+        // A look into the folder lets an automounter mount its disk.
+        let last = newest(&backups(folder), &mark, now);
+        known_folder::refuse_missing(&home, folder)?;
+        let wait = until_due(last, config.every, now);
         if wait > Duration::ZERO {
+            // A former version did not remember it.
+            remember(&home, folder);
             return Ok(Attempt::Later(wait));
         }
-        fs::create_dir_all(folder)
-            .map_err(BackupError::io(format!("cannot make {}", folder.display())))?;
+        if !known_folder::is_known(&home, folder) {
+            fs::create_dir_all(folder)
+                .map_err(BackupError::io(format!("cannot make {}", folder.display())))?;
+        }
         let file = folder.join(marked_file_name(now, &mark));
         let made = archive::write_marked(&home, &file, now, &mark)?;
+        remember(&home, folder);
         for old in superfluous(backups(folder), &mark, config.keep, now) {
             if let Err(error) = fs::remove_file(&old.path) {
                 tracing::warn!(file = %old.path.display(), %error, "Cannot delete an old backup");

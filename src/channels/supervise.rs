@@ -12,11 +12,12 @@ use futures_util::FutureExt;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::{Channel, ChannelError};
+use super::{Channel, ChannelError, direct};
 use crate::bus::{Bus, Link, Publisher, Rejected};
 use crate::channels::network::{self, Pause};
 use crate::replies;
-use crate::types::message::{Body, ChannelName, ChatId, DeliveryId, Outbound};
+use crate::store::{Store, StoreTrouble};
+use crate::types::message::{ChannelName, ChatId};
 
 const BACKOFF_FIRST: Duration = Duration::from_secs(1);
 
@@ -41,7 +42,6 @@ const SETTLED: Duration = Duration::from_secs(2);
 
 /// Minimum interval between two notices of a failed store to one chat.
 const NOTICE_EVERY: Duration = Duration::from_secs(3600);
-const NOTICE_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// Listens until `stop`. Then the adapter is dropped, and nothing more is acknowledged.
 pub async fn run(
@@ -55,7 +55,7 @@ pub async fn run(
     tokio::select! {
         () = stop.cancelled() => {}
         () = keep_listening(&name, channel.as_ref(), &publisher, &link) => {}
-        () = send_notices(channel.as_ref(), rejected) => {}
+        () = send_notices(channel.as_ref(), &bus.store, rejected) => {}
     }
 }
 
@@ -204,7 +204,7 @@ pub fn backoff(failures: u32) -> Duration {
 }
 
 /// Notifies people that the store fails, without the outbox. Each chat gets at most one notice an hour.
-async fn send_notices(channel: &dyn Channel, mut rejected: Rejected) {
+async fn send_notices(channel: &dyn Channel, store: &Store, mut rejected: Rejected) {
     let mut notified: HashMap<ChatId, Instant> = HashMap::new();
     while let Some(to) = rejected.recv().await {
         notified.retain(|_, at| at.elapsed() < NOTICE_EVERY);
@@ -212,20 +212,11 @@ async fn send_notices(channel: &dyn Channel, mut rejected: Rejected) {
             continue;
         }
         notified.insert(to.chat.clone(), Instant::now());
-        let body = Body::Text(replies::STORE_FAILED.to_owned());
-        let notice = Outbound {
-            id: DeliveryId(0),
-            chunk_index: 0,
-            to,
-            reply_to: None,
-            overtakes: false,
-            replaces: None,
-            body,
+        let words = match store.trouble() {
+            Some(StoreTrouble::Damaged) => replies::STORE_DAMAGED,
+            _ => replies::STORE_FAILED,
         };
-        let sent = AssertUnwindSafe(channel.send(&notice)).catch_unwind();
-        if !matches!(tokio::time::timeout(NOTICE_TIME_MAX, sent).await, Ok(Ok(Ok(_)))) {
-            tracing::warn!(to = %notice.to, "Could not report that the store fails");
-        }
+        direct::send(channel, to, words).await;
     }
     pending().await
 }

@@ -14,7 +14,7 @@ use crate::replies;
 
 /// Describes what would start; `daemon` is the one of this home.
 pub(super) fn check(on: &Invocation, daemon: &DaemonState, form: ResultForm) -> ExitCode {
-    let loaded = on.load();
+    let loaded = on.load_to_run();
     match form {
         ResultForm::Words => show(on, &loaded, daemon),
         ResultForm::Json => {

@@ -11,7 +11,7 @@ use chrono::Utc;
 use super::chat::DaemonState;
 use super::invocation::{Invocation, warnings};
 use super::{chat, print, systemd};
-use crate::backup;
+use crate::backup::{self, known_folder};
 use crate::channels::{self, Channel};
 use crate::config::{Config, ConfigErrors};
 use crate::control::{ControlRequest, Response, Status};
@@ -34,7 +34,7 @@ use crate::workspace::job_state::MCP_STATES;
 pub(super) async fn run(on: &Invocation, fix: bool, json: bool) -> anyhow::Result<ExitCode> {
     rustls::crypto::ring::default_provider().install_default().ok();
     let home = &on.home;
-    let loaded = on.load();
+    let loaded = on.load_to_run();
     let daemon = chat::daemon_state(home).await;
     let mut findings = check_here(home, &loaded, daemon.status());
     match (&daemon, &loaded) {
@@ -82,9 +82,13 @@ fn check_here(
     findings.push(machine::clock_finding(now, newest.flatten()));
     findings.push(machine::check_kernel());
     if let Ok(config) = loaded {
-        let backup = config.backup.as_ref().map(|backup| BackupState {
+        let backup = config.backup.as_ref();
+        let missing_mount =
+            backup.and_then(|backup| known_folder::missing_mount(home, &backup.folder));
+        let backup = backup.map(|backup| BackupState {
             folder: &backup.folder,
             has_folder: backup.folder.is_dir(),
+            missing_mount: missing_mount.as_deref(),
             every: backup.every,
             newest: backup::schedule::newest_of(home, &backup.folder, now),
             was_started: store.was_used,

@@ -6,7 +6,7 @@ use chrono_tz::Tz;
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
 use super::chat;
-use crate::config::{self, Config, ConfigErrors, Environment};
+use crate::config::{self, Config, ConfigErrors, Environment, last_good};
 use crate::control::{ControlRequest, Response};
 use crate::daemon::logging;
 use crate::daemon::{self, Daemon, DaemonParts};
@@ -29,6 +29,12 @@ impl Invocation {
         config::load(&self.home, self.config.as_deref(), &self.environment)
     }
 
+    /// Loads the config of a daemon. A file that is gone is no empty config.
+    pub(super) fn load_to_run(&self) -> Result<Config, ConfigErrors> {
+        last_good::refuse_lost(&self.home, self.config.as_deref())?;
+        self.load()
+    }
+
     /// Loads the config and begins to log, of a command that does one thing and ends.
     pub(super) fn prepare(&self) -> anyhow::Result<Config> {
         self.prepare_with(logging::QUIET_FILTER)
@@ -36,7 +42,7 @@ impl Invocation {
 
     /// As [`Self::prepare`], with what is logged by default.
     pub(super) fn prepare_with(&self, filter: &str) -> anyhow::Result<Config> {
-        let config = self.load()?;
+        let config = self.load_to_run()?;
         rustls::crypto::ring::default_provider().install_default().ok();
         keep_to_ourselves();
         let redactor = Redactor::new(config.secrets());
@@ -48,7 +54,7 @@ impl Invocation {
 
     /// Loads the config of a daemon that runs; its secrets stay out of the log from now on.
     pub(super) fn load_again(&self) -> anyhow::Result<Config> {
-        let config = self.load()?;
+        let config = self.load_to_run()?;
         logging::redact_also(Redactor::new(config.secrets()));
         let warnings = warnings(&config, &self.home);
         warnings.iter().for_each(|warning| tracing::warn!("{warning}"));

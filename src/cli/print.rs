@@ -120,8 +120,12 @@ pub(super) fn status(status: &Status) -> String {
         status.waiting,
         status.tokens_30_days,
     );
-    let Health { agent_loop, store } = status.health;
-    let parts = [(agent_loop, replies::LOOP_IS_STUCK), (store, replies::STORE_DOES_NOT_WRITE)];
+    let Health { agent_loop, store, damaged } = status.health;
+    let of_store = match damaged {
+        true => replies::STORE_IS_DAMAGED,
+        false => replies::STORE_DOES_NOT_WRITE,
+    };
+    let parts = [(agent_loop, replies::LOOP_IS_STUCK), (store, of_store)];
     let ill = parts.into_iter().filter(|(is_well, _)| !is_well).map(|(_, words)| words);
     let ill: Vec<_> = ill.collect();
     if !ill.is_empty() {

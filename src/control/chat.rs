@@ -11,7 +11,7 @@ use super::{ChatLine, ControlServer, MESSAGE_BYTES_MAX, Response};
 use crate::bus::{journal, outbox};
 use crate::channels::terminal::{TerminalMessage, TerminalOutput};
 use crate::replies;
-use crate::store::Sync;
+use crate::store::{StoreTrouble, Sync};
 use crate::types::commands;
 use crate::types::event::Event;
 use crate::types::message::{Address, ChatId, DedupKey, InboundContent};
@@ -84,6 +84,14 @@ impl<'a> ChatClient<'a> {
         }
     }
 
+    /// Returns the reason why the store has not taken a message.
+    fn reason_not_kept(&self) -> &'static str {
+        match self.server.turns.services.bus.store.trouble() {
+            Some(StoreTrouble::Damaged) => replies::STORE_DAMAGED,
+            _ => replies::NOT_KEPT,
+        }
+    }
+
     /// Speeds up deliveries that waited for a client at this terminal.
     async fn hasten(&self) {
         let bus = &self.server.turns.services.bus;
@@ -115,7 +123,7 @@ impl<'a> ChatClient<'a> {
                     false => InboundContent::text(say),
                 };
                 match self.server.terminal.submit(&self.address.chat, content).await {
-                    None => Response::Failed(replies::NOT_KEPT.to_owned()),
+                    None => Response::Failed(self.reason_not_kept().to_owned()),
                     Some(key) => {
                         self.hasten().await;
                         self.unsettled.push(key);

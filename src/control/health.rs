@@ -1,4 +1,4 @@
-//! The health of the daemon: its loop makes passes, and its store writes. Channels are no part of it, because a
+//! The health of the daemon: its loop makes passes, and its store writes and is whole. Channels are no part of it, because a
 //! platform may be away.
 
 use std::time::Duration;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 
 use crate::bus::{Bus, marks};
-use crate::store::Sync;
+use crate::store::{StoreTrouble, Sync};
 
 /// Time for a pass of the loop, and for a commit: far more than either takes under load.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
@@ -18,22 +18,26 @@ const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
 pub struct Health {
     /// True if the agent loop makes passes.
     pub agent_loop: bool,
-    /// True if the store writes.
+    /// True if the store writes, and is not known to be damaged.
     pub store: bool,
+    /// True if a part of the database could not be read.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub damaged: bool,
 }
 
 impl Default for Health {
     /// The health of a daemon of an older version, which answers without reporting it.
     fn default() -> Self {
-        Self { agent_loop: true, store: true }
+        Self { agent_loop: true, store: true, damaged: false }
     }
 }
 
 impl Health {
     /// Examines both parts, in a few seconds at most.
     pub async fn examine(bus: &Bus) -> Self {
-        let (agent_loop, store) = tokio::join!(loop_makes_pass(bus), store_writes(bus));
-        Self { agent_loop, store }
+        let (agent_loop, writes) = tokio::join!(loop_makes_pass(bus), store_writes(bus));
+        let damaged = bus.store.trouble() == Some(StoreTrouble::Damaged);
+        Self { agent_loop, store: writes && !damaged, damaged }
     }
 
     pub fn is_well(self) -> bool {

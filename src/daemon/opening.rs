@@ -1,5 +1,6 @@
 //! Opens the store, also on a full disk.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,14 +12,18 @@ use tokio::time::sleep;
 
 use crate::backup;
 use crate::bus::{Bus, notices, restarted};
+use crate::channels::{Channel, direct};
 use crate::conversation::ledger;
+use crate::people::{self, Access};
 use crate::replies;
 use crate::store::{
     FILE, FreeSpace, MigrationProgress, OnFull, OpenError, Store, StoreError, StoreOptions, Sync,
+    try_read,
 };
 use crate::tasks::{schedule, subagents};
 use crate::trust::path_watch;
 use crate::turn::background;
+use crate::types::message::ChannelName;
 use crate::types::safe_mode::SafeMode;
 
 /// Pause before a full disk is checked again.
@@ -39,15 +44,16 @@ pub(super) struct OpenedStore {
     pub(super) newest: Option<DateTime<Utc>>,
 }
 
-/// Opens the store. Waits for disk space if the options ask for it.
+/// Opens the store. Waits for disk space if the options ask for it, and tells the owner so.
 pub(super) async fn store(
     home: &Path,
     options: &StoreOptions,
+    channels: &BTreeMap<ChannelName, (Arc<dyn Channel>, Access)>,
 ) -> anyhow::Result<(Store, OpenedStore)> {
     // A crash may have interrupted a restore.
     backup::restore::finish(home)?;
     let at = Instant::now();
-    let mut is_waiting = false;
+    let (mut is_waiting, mut is_told) = (false, false);
     let options = StoreOptions { migration: Some(Arc::new(report_migration)), ..options.clone() };
     let store = loop {
         match Store::open(home, &options) {
@@ -59,6 +65,7 @@ pub(super) async fn store(
                 // Without this, systemd would end the wait. It fails without systemd, which does not matter.
                 let longer = NotifyState::ExtendTimeoutUsec(WAIT_EXTENSION_US);
                 sd_notify::notify(&[longer, NotifyState::Watchdog]).ok();
+                is_told = is_told || tell_of_wait(home, channels).await;
                 sleep(DISK_FULL_PAUSE).await;
             }
             opened => break opened?,
@@ -71,6 +78,16 @@ pub(super) async fn store(
     }
     let newest = store.read(schedule::newest).await.context("cannot read the store")?;
     Ok((store, OpenedStore { at, newest }))
+}
+
+/// Tells the owner that the start waits for space. Returns false if that fails, or if nobody is known as the owner.
+async fn tell_of_wait(
+    home: &Path,
+    channels: &BTreeMap<ChannelName, (Arc<dyn Channel>, Access)>,
+) -> bool {
+    let Some(owner) = try_read(home, people::owner_address).flatten() else { return false };
+    let Some((channel, _)) = channels.get(&owner.channel) else { return false };
+    direct::send(channel.as_ref(), owner, replies::START_WAITS_FOR_SPACE).await
 }
 
 /// Tells systemd, and with it `peacrab update`, that a migration makes progress.

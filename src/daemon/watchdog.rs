@@ -88,8 +88,9 @@ impl Daemon {
         WatchedParts::new(self.services.bus.clone(), self.deliveries.clone())
     }
 
-    /// Starts the watchdog, if the supervisor expects its reports.
+    /// Starts to watch the store, and the watchdog, if the supervisor expects its reports.
     pub(super) fn watch(&self, until: &CancellationToken, running: &mut JoinSet<()>) {
+        self.watch_store(until, running);
         let Some(watchdog) = self.plan.supervision.watchdog.clone() else { return };
         let parts = self.watched_parts();
         running.spawn(respawn("the watchdog", until.clone(), move |stop| {

@@ -12,6 +12,8 @@ use super::Finding;
 pub struct BackupState<'a> {
     pub folder: &'a Path,
     pub has_folder: bool,
+    /// The place where the disk of the folder is to be mounted, if it is not.
+    pub missing_mount: Option<&'a Path>,
     pub every: Duration,
     pub newest: Option<DateTime<Utc>>,
     /// False before the first start, which makes the first backup.
@@ -21,7 +23,8 @@ pub struct BackupState<'a> {
 /// Judges the regular backups. None if the config asks for none.
 pub fn backup_finding(state: Option<BackupState<'_>>, now: DateTime<Utc>) -> Finding {
     const CHECK: &str = "backups";
-    let Some(BackupState { folder, has_folder, every, newest, was_started }) = state else {
+    let Some(BackupState { folder, has_folder, missing_mount, every, newest, was_started }) = state
+    else {
         return Finding::ok(
             CHECK,
             "none are made regularly; `to` in [backup] names a folder for them",
@@ -34,6 +37,13 @@ pub fn backup_finding(state: Option<BackupState<'_>>, now: DateTime<Utc>) -> Fin
     if !has_folder {
         return Finding::wrong(CHECK, format!("there is no folder {shown}")).advise(
             "mount its disk or make the folder, and give it to the account that runs Peacrab",
+        );
+    }
+    if let Some(mount) = missing_mount {
+        let mount = mount.display();
+        let words = format!("{shown} is not on its disk, because {mount} is not mounted");
+        return Finding::wrong(CHECK, words).advise(
+            "mount it; or if the backups are to go there from now on, delete the file backup-folder in the home",
         );
     }
     let advice = "look at the log for `Cannot make the regular backup`, and if the daemon runs";

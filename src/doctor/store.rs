@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::Finding;
 use crate::people;
-use crate::store::{self, OpenError};
+use crate::store::{self, ANEW, OpenError};
 
 /// The result of the check.
 pub struct StoreCheck {
@@ -62,10 +62,16 @@ pub fn failure(error: &OpenError, daemon_writes: Option<bool>) -> Finding {
             CHECK,
             "the file is empty, although this home was in use: what it contained is lost",
         )
-        .advise(
-            "stop the daemon and restore the newest backup (`peacrab restore FILE --replace`), or move state.db and \
-             state.db-wal away to start with a new store",
-        ),
+        .advise(format!(
+            "stop the daemon and restore the newest backup (`peacrab restore FILE --replace`), or {ANEW}"
+        )),
+        OpenError::Gone { .. } => Finding::wrong(
+            CHECK,
+            "state.db is not there, although this home was in use: no daemon starts without it",
+        )
+        .advise(format!(
+            "bring the file back, or restore the newest backup (`peacrab restore FILE --replace`), or {ANEW}"
+        )),
         OpenError::InUse { holder, .. } if daemon_writes == Some(true) => Finding::warning(
             CHECK,
             format!(

@@ -225,6 +225,8 @@ pub const LOOP_IS_STUCK: &str = "the agent loop is stuck";
 
 pub const STORE_DOES_NOT_WRITE: &str = "the store cannot write";
 
+pub const STORE_IS_DAMAGED: &str = "the store is damaged: restore the newest backup";
+
 /// The parts that do not work, in `peacrab status`.
 pub fn unhealthy(parts: &[&str]) -> String {
     format!("unhealthy: {}. See the log and `peacrab doctor`.", parts.join(", "))

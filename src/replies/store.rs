@@ -4,10 +4,25 @@ use std::fmt::Display;
 
 pub const STORE_FAILED: &str = "I couldn't save your message: my disk is full or failing. I'll answer once that's fixed. My owner should check the disk.";
 
+/// The same, of a database that only a restore brings back.
+pub const STORE_DAMAGED: &str = "I couldn't save your message: my database is damaged. My owner should restore my newest backup.";
+
 /// The same, where the message is not delivered again by itself.
 pub const NOT_KEPT: &str = "I couldn't save your message: my disk is full or failing. Please send it again once that's fixed.";
 
 pub const DISK_IS_FULL: &str = "My disk is full. I'm using my small reserve, and can't save much more. Please free some space. I'll continue by myself then.";
+
+/// Tells the owner that the store takes nothing more.
+pub const DISK_HAS_NO_SPACE: &str = "My disk is full, and I can't save anything more. Messages to me wait. Please free some space. I'll continue by myself then.";
+
+/// Tells the owner that the daemon cannot start.
+pub const START_WAITS_FOR_SPACE: &str = "My disk is full, so I can't start. Messages to me wait. Please free some space. I'll continue by myself then.";
+
+/// Tells the owner that the disk does not take what is written.
+pub const DISK_FAILS: &str = "My disk doesn't take what I save. Messages to me wait. Please check the disk: my log and the kernel's (dmesg) may show the reason.";
+
+/// Tells the owner that a part of the database cannot be read.
+pub const DATABASE_DAMAGED: &str = "My database is damaged, and I can't save or find everything any more. I make no more backups of it. Please stop me and restore the newest backup: peacrab restore FILE --replace. My log has the details.";
 
 pub const MESSAGE_UNREADABLE: &str =
     "I can no longer read one of your messages that I had saved. Please send it again.";

@@ -65,9 +65,17 @@ impl Ballast {
         let is_freed = fs::remove_file(&self.path).is_ok();
         if is_freed {
             tracing::error!("The disk is full, released the ballast file. Free some space");
+        }
+        // Somebody else may have deleted it.
+        if is_freed || self.gone.is_none() {
             self.gone = Some(Instant::now());
         }
         is_freed
+    }
+
+    /// Returns true unless the file was deleted, and is not written again.
+    pub(super) fn is_whole(&self) -> bool {
+        self.gone.is_none()
     }
 
     /// Writes the file again if it was deleted over a minute ago. Called while the disk has space.

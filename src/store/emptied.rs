@@ -9,20 +9,28 @@ use super::OpenError;
 /// Names in a home that exist since its first start. The database is complete before they are made.
 const LEFT_BY_FIRST_START: [&str; 2] = ["ballast", "undo"];
 
-/// Returns an error if a database has lost its content: the file is empty or gone, and its log is not or, of an empty one,
-/// the home was in use. SQLite would begin a new one in it, and delete its log.
+/// Returns an error if a database has lost its content: the file is empty or gone, and its log is not, or the home was in
+/// use. SQLite would begin a new one in it, and delete its log.
 pub(super) fn refuse_emptied(path: &Path) -> Result<(), OpenError> {
-    let was_used = |home: &Path| LEFT_BY_FIRST_START.iter().any(|name| home.join(name).exists());
+    let has_log = has_log(path);
+    let was_used = || path.parent().is_some_and(was_used);
     match fs::metadata(path) {
         Ok(file) if file.len() > 0 => Ok(()),
-        Ok(_) if has_log(path) || path.parent().is_some_and(was_used) => {
-            Err(OpenError::Emptied { path: path.to_owned() })
-        }
-        Err(error) if error.kind() == ErrorKind::NotFound && has_log(path) => {
+        Ok(_) if has_log || was_used() => Err(OpenError::Emptied { path: path.to_owned() }),
+        Err(error) if error.kind() == ErrorKind::NotFound && has_log => {
             Err(OpenError::LogAlone { path: path.to_owned() })
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound && was_used() => {
+            Err(OpenError::Gone { path: path.to_owned() })
         }
         Ok(_) | Err(_) => Ok(()),
     }
+}
+
+/// Returns true if a daemon has run in a home, with or without its database now. A restored home has these names, too, and
+/// its database before them.
+pub(super) fn was_used(home: &Path) -> bool {
+    LEFT_BY_FIRST_START.iter().any(|name| home.join(name).exists())
 }
 
 /// Deletes the database that a failed start has made and not written: the next one would take it for one that has lost its

@@ -6,6 +6,10 @@ use rusqlite::ErrorCode;
 
 use super::searches::SEARCH_TIME_MAX;
 
+/// The way to begin anew in a home that was in use. Without these names it is like one that never was.
+pub const ANEW: &str =
+    "move state.db, state.db-wal, ballast and undo away to start with a new store";
+
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum StoreError {
     #[error("the disk is full")]
@@ -68,8 +72,9 @@ pub enum OpenError {
     )]
     NotMigrated { path: PathBuf, found: u32, known: u32 },
     #[error(
-        "{} was written by a preview of peacrab (schema {found}) that this one cannot read: move it away to start with a new one. Your workspace is not affected",
-        path.display()
+        "{} was written by a preview of peacrab (schema {found}) that this one cannot read: {}. Your workspace is not affected",
+        path.display(),
+        ANEW
     )]
     Older { path: PathBuf, found: u32 },
     #[error(
@@ -77,20 +82,29 @@ pub enum OpenError {
         path.display()
     )]
     Full { path: PathBuf },
-    #[error("cannot open {}: {cause}. Restore it from a backup, or move it away to start with a new one", path.display())]
+    #[error("cannot open {}: {cause}. Restore it from a backup, or {}", path.display(), ANEW)]
     Damaged { path: PathBuf, cause: StoreError },
     #[error(
-        "{} is empty, although this home was in use: what it contained is lost. Restore the newest backup (`peacrab restore FILE --replace`), or move state.db and state.db-wal away to start with a new store",
-        path.display()
+        "{} is empty, although this home was in use: what it contained is lost. Restore the newest backup (`peacrab restore FILE --replace`), or {}",
+        path.display(),
+        ANEW
     )]
     Emptied { path: PathBuf },
     /// The database is gone.
     #[error(
-        "{} is not there, but its log is ({}-wal), with the last changes: bring the file back, or move the log away to start with a new store",
+        "{} is not there, but its log is ({}-wal), with the last changes: bring the file back, or {}",
         path.display(),
-        path.display()
+        path.display(),
+        ANEW
     )]
     LogAlone { path: PathBuf },
+    /// The database is gone, and its log too.
+    #[error(
+        "{} is not there, although this home was in use: bring the file back, or restore the newest backup (`peacrab restore FILE --replace`), or {}",
+        path.display(),
+        ANEW
+    )]
+    Gone { path: PathBuf },
     #[error("cannot open {}: {holder} has it locked. Close that program, and try again", path.display())]
     InUse { path: PathBuf, holder: String },
     #[error("cannot open {}: {why}", path.display())]

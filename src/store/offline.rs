@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags};
 
-use super::emptied::{has_log, refuse_emptied};
+use super::emptied::{has_log, refuse_emptied, was_used};
 use super::{FILE, OpenError, StoreError, schema};
 
 /// A daemon's commit holds the database for less.
@@ -15,10 +15,14 @@ const BUSY_TIME_MAX: Duration = Duration::from_secs(5);
 /// Maximum wait until a copy begins, while other programs have the database locked.
 const COPY_WAIT_MAX: Duration = Duration::from_secs(60);
 
-/// Returns true if there is a store in a home, or only its log, or if this account cannot know.
+/// Describes a database of another program.
+const NO_STORE: &str = "it is not a store of Peacrab";
+
+/// Returns true if there is a store in a home, or should be one: only its log is there, or the home was in use, or this
+/// account cannot know.
 pub fn has_store(home: &Path) -> bool {
     let path = home.join(FILE);
-    !matches!(path.try_exists(), Ok(false)) || has_log(&path)
+    !matches!(path.try_exists(), Ok(false)) || has_log(&path) || was_used(home)
 }
 
 /// Returns a function that makes the error of a failure of the database at this path.
@@ -90,6 +94,7 @@ pub fn check_schema(home: &Path) -> Result<(), OpenError> {
     if !has_store(home) {
         return Ok(());
     }
+    refuse_emptied(&path)?;
     let read = || schema::version(&open_unchanged(&path)?);
     schema::check_version(&path, read().map_err(database_error(&path))?)
 }
@@ -109,22 +114,24 @@ pub fn check_file_integrity(path: &Path) -> Result<u32, OpenError> {
     let read = || {
         let store = open_unchanged(path)?;
         let version = schema::version(&store)?;
-        let found: String = store.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
-        Ok::<_, rusqlite::Error>((version, found))
+        Ok::<_, rusqlite::Error>((version, first_fault(&store)?))
     };
     let (version, found) = read().map_err(database_error(path))?;
     if found != "ok" {
         return Err(damaged(found));
     }
     if version == 0 {
-        return Err(damaged("it is not a store of Peacrab".to_owned()));
+        return Err(damaged(NO_STORE.to_owned()));
     }
     schema::check_version(path, version)?;
     Ok(version)
 }
 
-/// Copies the store of a home as it is now into a new file, also while a daemon writes it. Returns the version of its
-/// schema.
+/// Copies the store of a home as it is now into a new file, also while a daemon writes it, and checks the structure of the
+/// whole copy. Returns the version of its schema.
+///
+/// # Errors
+/// The store is damaged ([`OpenError::Damaged`]), or cannot be copied.
 pub fn snapshot(home: &Path, into: &Path) -> Result<u32, OpenError> {
     let path = home.join(FILE);
     refuse_emptied(&path)?;
@@ -154,9 +161,31 @@ pub fn snapshot(home: &Path, into: &Path) -> Result<u32, OpenError> {
         let cause = StoreError::Busy(format!("for {} s", COPY_WAIT_MAX.as_secs()));
         return Err(OpenError::of_database(path, cause));
     }
-    // The copy needs no log of its own.
-    to.pragma_update(None, "journal_mode", "delete").map_err(not_written)?;
-    schema::version(&to).map_err(not_written)
+    let cause = match finish_copy(&to).map_err(StoreError::from) {
+        Ok((version, found)) if version > 0 && found == "ok" => return Ok(version),
+        Ok((0, _)) => StoreError::Corrupt(NO_STORE.to_owned()),
+        Ok((_, found)) => StoreError::Corrupt(found),
+        Err(cause) => cause,
+    };
+    // The disk of the copy may be the one that fails.
+    if matches!(cause, StoreError::Corrupt(_))
+        && let Err(damaged @ OpenError::Damaged { .. }) = check_integrity(home)
+    {
+        return Err(damaged);
+    }
+    Err(OpenError::Copy { path: into.to_owned(), cause })
+}
+
+/// Makes a copy complete by itself. Returns the version of its schema, and the first fault of its structure or `ok`.
+fn finish_copy(copy: &Connection) -> rusqlite::Result<(u32, String)> {
+    // It needs no log of its own.
+    copy.pragma_update(None, "journal_mode", "delete")?;
+    Ok((schema::version(copy)?, first_fault(copy)?))
+}
+
+/// Checks the structure of a whole database. Returns its first fault, or `ok`.
+fn first_fault(store: &Connection) -> rusqlite::Result<String> {
+    store.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
 }
 
 /// Migrates the store of a home in which nobody runs, and makes one change in one transaction. The file is complete by

@@ -1,12 +1,12 @@
-//! Checks if the store's threads make progress. The check needs no transaction, so that a full disk or a locked
-//! database does not count as a stuck thread.
+//! Checks if the store's threads make progress, and tells of its trouble. The check needs no transaction, so that a full
+//! disk or a locked database does not count as a stuck thread.
 
 use std::time::Duration;
 
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use super::threads::{ReaderJob, WriterJob};
-use super::{LongWork, Store};
+use super::{LongWork, Store, StoreTrouble};
 
 impl Store {
     /// Returns the number of bytes written into the database and its log since the start.
@@ -22,6 +22,21 @@ impl Store {
     /// Returns the time for which there has been announced work. None if there is none.
     pub fn long_work_duration(&self) -> Option<Duration> {
         self.long_works.duration()
+    }
+
+    /// Returns the present trouble. None if there is none, or if nothing has met it yet.
+    pub fn trouble(&self) -> Option<StoreTrouble> {
+        self.troubles.present()
+    }
+
+    /// Wakes when a trouble begins or ends.
+    pub fn watch_trouble(&self) -> watch::Receiver<Option<StoreTrouble>> {
+        self.troubles.watch()
+    }
+
+    /// Notes that the database is damaged, which somebody has found out on another connection.
+    pub fn note_damage(&self) {
+        self.troubles.note(StoreTrouble::Damaged);
     }
 
     /// Waits until the writer has finished its queue. Returns false if its thread has ended.

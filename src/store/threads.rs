@@ -13,6 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::changes::Changes;
 use super::commit_times::CommitTimes;
 use super::long_work::WrittenBytes;
+use super::trouble::{StoreTrouble, Troubles};
 use super::{Ballast, CommitEvent, LongWork, Observer, Phase, StoreError, Sync};
 
 /// Maximum number of changes in one commit, so that the first of them does not wait long.
@@ -188,6 +189,7 @@ pub(super) struct Writer {
     changes: Arc<Changes>,
     ballast: Ballast,
     times: CommitTimes,
+    troubles: Troubles,
     commits: u64,
     full_sync: bool,
 }
@@ -200,7 +202,13 @@ impl Writer {
         ballast: Ballast,
         times: CommitTimes,
     ) -> Self {
-        Self { connection, observer, changes, ballast, times, commits: 0, full_sync: false }
+        let (troubles, commits, full_sync) = (Troubles::default(), 0, false);
+        Self { connection, observer, changes, ballast, times, troubles, commits, full_sync }
+    }
+
+    /// The same, which notes its troubles there.
+    pub(super) fn noting(self, troubles: Troubles) -> Self {
+        Self { troubles, ..self }
     }
 
     fn commit(&mut self, group: Vec<Write>) {
@@ -223,15 +231,29 @@ impl Writer {
             self.connection.execute_batch("ROLLBACK").ok();
             self.changes.rolled_back();
         }
-        let is_full = |failed: Option<&StoreError>| matches!(failed, Some(StoreError::Full));
-        if is_full(committed.as_ref().err())
-            || outcomes.iter().any(|outcome| is_full(outcome.failed.as_ref()))
-        {
+        self.note_trouble(&committed, &outcomes);
+        outcomes.into_iter().for_each(|outcome| (outcome.report)(committed.clone()));
+    }
+
+    /// Notes the trouble that a commit has met, or its end. Makes room on a full disk.
+    fn note_trouble(&mut self, committed: &Result<(), StoreError>, outcomes: &[Worked]) {
+        let failed = outcomes.iter().filter_map(|outcome| outcome.failed.as_ref());
+        let errors: Vec<&StoreError> = committed.as_ref().err().into_iter().chain(failed).collect();
+        let is_full = errors.iter().any(|error| matches!(error, StoreError::Full));
+        if is_full {
             self.ballast.delete();
         } else if committed.is_ok() {
             self.ballast.restore();
         }
-        outcomes.into_iter().for_each(|outcome| (outcome.report)(committed.clone()));
+        if errors.iter().any(|error| matches!(error, StoreError::Corrupt(_))) {
+            self.troubles.note(StoreTrouble::Damaged);
+        } else if is_full {
+            self.troubles.note(StoreTrouble::Full);
+        } else if matches!(committed, Err(StoreError::Broken(_))) {
+            self.troubles.note(StoreTrouble::Failing);
+        } else if committed.is_ok() && self.ballast.is_whole() {
+            self.troubles.end();
+        }
     }
 
     /// Makes one change in a savepoint, so that its failure does not affect the others of the group.

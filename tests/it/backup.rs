@@ -1,5 +1,6 @@
 //! Backups and restores by the real program, also in the middle of work and cut off by a crash.
 
+mod keeping;
 mod troubles;
 
 use std::fs;

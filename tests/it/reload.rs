@@ -81,3 +81,41 @@ async fn a_config_that_cannot_be_used_changes_nothing_and_the_owner_hears_of_it(
     assert!(ended.err.contains("step_max"), "{ended:?}");
     assert_eq!(fs::read_to_string(&kept).unwrap(), home(&api));
 }
+
+#[tokio::test]
+async fn a_config_file_that_is_gone_is_no_empty_config() {
+    let api = BotApi::start().await;
+    let fixture = ProgramFixture::new("");
+    let file = fixture.home().join("config.toml");
+    fs::create_dir(fixture.home()).unwrap();
+    fs::set_permissions(fixture.home(), fs::Permissions::from_mode(0o700)).unwrap();
+    fs::write(&file, home(&api)).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+    let starts = async || {
+        let daemon = fixture.begin(fixture.bare_command(&["run"]));
+        until("the start", async || daemon.log().contains("Started").then_some(())).await;
+        daemon
+    };
+    let run = async |args: &[&str]| fixture.run_with(fixture.bare_command(args), "").await;
+    let daemon = starts().await;
+    api.say(&said(&ADA, "hello"));
+    api.wait_for_words(ADA.id, "You said: hello").await;
+    fs::remove_file(&file).unwrap();
+    let gone = "is gone, although this home was used with a config file";
+    let ended = run(&["reload"]).await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.err.contains(gone), "{ended:?}");
+    let told = api.wait_for_words(ADA.id, "I couldn't use my changed config").await;
+    assert!(told.text.contains("config.last-good.toml"), "{told:?}");
+    api.say(&said(&ADA, "still here?"));
+    api.wait_for_words(ADA.id, "You said: still here?").await;
+    daemon.terminate().await;
+    for (command, code) in [("run", 2), ("check", 2), ("doctor", 1)] {
+        let ended = run(&[command]).await;
+        assert_eq!(ended.code, Some(code), "{command}: {ended:?}");
+        assert!((ended.out + &ended.err).contains(gone), "{command}");
+    }
+    // The environment alone is a config, too, where somebody wants that.
+    fs::remove_file(fixture.home().join("config.last-good.toml")).unwrap();
+    starts().await.terminate().await;
+}

@@ -1,6 +1,7 @@
 //! The store when it fails, and the clear words when it cannot be used at all.
 
 mod emptied;
+mod trouble;
 mod upgrades;
 
 use std::fs;
@@ -67,7 +68,7 @@ async fn finishes_a_turn_that_could_not_be_kept_once_there_is_room() {
     rig.model.on("tell me", [says(&large())]);
     rig.model.on("tell me", [says("in short")]);
     rig.say("1", "tell me");
-    rig.wait_until(|rig| !rig.model.asked().is_empty()).await;
+    assert_eq!(rig.next_message("1").await, replies::DISK_HAS_NO_SPACE);
     make_room(&mut rig).await;
     assert_eq!(rig.next_message("1").await, "in short");
     rig.finish().await;
@@ -98,7 +99,7 @@ async fn says_what_to_do_about_a_damaged_database() {
     let home = TempDir::new().unwrap();
     let garbage = "this is no database. ".repeat(1000);
     fs::write(home.path().join("state.db"), &garbage).unwrap();
-    insta::assert_snapshot!(refusal(home.path()).await, @"cannot open HOME/state.db: the database is damaged (file is not a database). Restore it from a backup, or move it away to start with a new one");
+    insta::assert_snapshot!(refusal(home.path()).await, @"cannot open HOME/state.db: the database is damaged (file is not a database). Restore it from a backup, or move state.db, state.db-wal, ballast and undo away to start with a new store");
     assert_eq!(fs::read_to_string(home.path().join("state.db")).unwrap(), garbage);
 }
 
@@ -136,7 +137,7 @@ async fn says_what_to_do_about_the_database_of_a_preview() {
     let store = Connection::open(home.path().join("state.db")).unwrap();
     store.pragma_update(None, "user_version", 6).unwrap();
     drop(store);
-    insta::assert_snapshot!(refusal(home.path()).await, @"HOME/state.db was written by a preview of peacrab (schema 6) that this one cannot read: move it away to start with a new one. Your workspace is not affected");
+    insta::assert_snapshot!(refusal(home.path()).await, @"HOME/state.db was written by a preview of peacrab (schema 6) that this one cannot read: move state.db, state.db-wal, ballast and undo away to start with a new store. Your workspace is not affected");
 }
 
 #[tokio::test]

@@ -15,12 +15,12 @@ use crate::support::bot_api::BotApi;
 use crate::support::bot_api::line::ADA;
 
 /// A config with regular backups.
-fn with_backups(api: &BotApi, to: &Path, keep: usize) -> String {
+pub(super) fn with_backups(api: &BotApi, to: &Path, keep: usize) -> String {
     let to = to.display();
     format!("{}\n[backup]\nto = \"{to}\"\nevery = \"1h\"\nkeep = {keep}\n", home(api))
 }
 
-fn names(folder: &Path) -> Vec<String> {
+pub(super) fn names(folder: &Path) -> Vec<String> {
     let names = fs::read_dir(folder).unwrap().map(|it| it.unwrap().file_name());
     let mut names: Vec<_> = names.map(|it| it.into_string().unwrap()).collect();
     names.sort();
@@ -28,15 +28,15 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 /// The mark of a fixture's home, which is made by its first backup.
-fn mark(fixture: &ProgramFixture) -> String {
+pub(super) fn mark(fixture: &ProgramFixture) -> String {
     fs::read_to_string(fixture.home().join("backup-mark")).unwrap().trim().to_owned()
 }
 
-async fn makes_one(daemon: &Daemon) {
+pub(super) async fn makes_one(daemon: &Daemon) {
     until("a backup", async || daemon.log().contains("Made a backup").then_some(())).await;
 }
 
-fn count(text: &str, words: &str) -> usize {
+pub(super) fn count(text: &str, words: &str) -> usize {
     text.matches(words).count()
 }
 

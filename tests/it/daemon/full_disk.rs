@@ -7,7 +7,7 @@ use peacrab::replies;
 
 use crate::support::binary::{Daemon, ProgramFixture, home, said, until};
 use crate::support::bot_api::BotApi;
-use crate::support::bot_api::line::ADA;
+use crate::support::bot_api::line::{ADA, BOB};
 use crate::support::disk::Disk;
 
 async fn logs(daemon: &Daemon, words: &str) {
@@ -66,6 +66,7 @@ async fn a_start_that_waits_for_room_leaves_no_empty_store_and_can_be_ended() {
     for name in ["state.db", "ballast"] {
         fs::remove_file(disk.home.join(name)).unwrap();
     }
+    fs::remove_dir_all(disk.home.join("undo")).unwrap();
     disk.fill();
     let daemon = disk.begin(&fixture);
     logs(&daemon, "waiting for free space").await;
@@ -77,5 +78,29 @@ async fn a_start_that_waits_for_room_leaves_no_empty_store_and_can_be_ended() {
     disk.make_room();
     api.say(&said(&ADA, "are you there"));
     api.wait_for_words(ADA.id, "You said: are you there").await;
+    assert!(daemon.terminate().await.success());
+}
+
+#[tokio::test]
+async fn the_owner_hears_of_a_full_disk_while_it_runs_and_while_a_start_waits() {
+    let api = BotApi::start().await;
+    let fixture = ProgramFixture::new(&home(&api));
+    let Some(disk) = Disk::of(&fixture).await else {
+        return;
+    };
+    let daemon = disk.begin(&fixture);
+    api.say(&said(&ADA, "hello"));
+    api.wait_for_words(ADA.id, "You said: hello").await;
+    disk.fill();
+    api.say(&said(&BOB, "are you there"));
+    api.wait_for_words(ADA.id, replies::DISK_HAS_NO_SPACE).await;
+    disk.make_room();
+    api.wait_for_words(BOB.id, "You said: are you there").await;
+    assert!(daemon.terminate().await.success());
+
+    fs::remove_file(disk.home.join("ballast")).ok();
+    disk.fill();
+    let daemon = disk.begin(&fixture);
+    api.wait_for_words(ADA.id, replies::START_WAITS_FOR_SPACE).await;
     assert!(daemon.terminate().await.success());
 }

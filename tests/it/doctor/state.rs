@@ -132,6 +132,7 @@ fn backups_are_judged_by_their_age() {
     let well = BackupState {
         folder: Path::new("/backups"),
         has_folder: true,
+        missing_mount: None,
         every: Duration::from_secs(24 * 3600),
         newest: Some(now - TimeDelta::hours(30)),
         was_started: true,
@@ -150,6 +151,9 @@ fn backups_are_judged_by_their_age() {
     );
     let gone = judge(BackupState { has_folder: false, ..well });
     assert_eq!(gone, (Severity::Wrong, "there is no folder /backups".to_owned()));
+    let unmounted = judge(BackupState { missing_mount: Some(Path::new("/mnt/usb")), ..well });
+    let words = "/backups is not on its disk, because /mnt/usb is not mounted";
+    assert_eq!(unmounted, (Severity::Wrong, words.to_owned()));
     // One of a wrong clock is none.
     let later = judge(BackupState { newest: Some(now + TimeDelta::hours(1)), ..well });
     assert_eq!(later, (Severity::Wrong, "there is none in /backups".to_owned()));

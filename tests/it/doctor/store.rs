@@ -7,11 +7,16 @@ use std::time::{Duration, Instant};
 
 use peacrab::doctor::Severity;
 use peacrab::doctor::store::failure;
+use peacrab::replies;
 use peacrab::store::{OpenError, StoreError};
 use rusqlite::Connection;
+use serde_json::{Value, json};
 
 use super::found;
-use crate::support::binary::ProgramFixture;
+use crate::support::binary::{ProgramFixture, home, said};
+use crate::support::bot_api::BotApi;
+use crate::support::bot_api::line::{ADA, Person};
+use crate::support::damage::damage;
 
 /// A home in which a daemon has run, and its database.
 async fn used() -> (ProgramFixture, PathBuf) {
@@ -73,8 +78,25 @@ async fn an_emptied_store_is_lost_and_no_new_one_is_begun_in_silence() {
         assert!(ended.err.contains(words), "{command:?}: {ended:?}");
     }
     assert_eq!(fs::metadata(&path).unwrap().len(), 0);
-    // To delete it is to begin anew.
+    // Nor where it is gone.
     fs::remove_file(&path).unwrap();
+    found(
+        &fixture.run(&["doctor"]).await,
+        1,
+        &["WRONG store: state.db is not there", "restore the newest backup", "ballast and undo"],
+    );
+    for command in [&["run"] as &[&str], &["cron", "list"], &["backup", file.as_str()]] {
+        let ended = fixture.run(command).await;
+        assert_eq!(ended.code, Some(1), "{command:?}: {ended:?}");
+        let words = "is not there, although this home was in use";
+        assert!(ended.err.contains(words), "{command:?}: {ended:?}");
+    }
+    assert!(!path.exists() && !Path::new(&file).exists());
+    // To move the rest away is to begin anew.
+    for name in ["ballast", "undo"] {
+        let left = fixture.home().join(name);
+        fs::rename(&left, fixture.folder().join(name)).unwrap();
+    }
     fixture.daemon().await.terminate().await;
 
     // A first start that was cut short may leave an empty file.
@@ -87,34 +109,42 @@ async fn an_emptied_store_is_lost_and_no_new_one_is_begun_in_silence() {
     fixture.daemon().await.terminate().await;
 }
 
-/// Fills the first page of each table and index, so that the file opens and nothing in it can be read.
-fn damage(path: &Path) {
-    let store = Connection::open(path).unwrap();
-    let size: i64 = store.pragma_query_value(None, "page_size", |row| row.get(0)).unwrap();
-    let pages: Vec<i64> = {
-        let roots = "SELECT rootpage FROM sqlite_schema WHERE rootpage > 1";
-        let mut roots = store.prepare(roots).unwrap();
-        roots.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
-    };
-    drop(store);
-    let mut bytes = fs::read(path).unwrap();
-    for page in pages {
-        let [begin, end] = [(page - 1) * size, page * size].map(|at| usize::try_from(at).unwrap());
-        bytes[begin..end].fill(0x5a);
-    }
-    fs::write(path, bytes).unwrap();
-}
-
 #[tokio::test]
 async fn a_store_that_is_damaged_in_the_middle_is_named_with_what_to_do() {
     let (fixture, path) = used().await;
-    damage(&path);
+    damage(&path, "%");
     let ended = fixture.run(&["run"]).await;
     assert_eq!(ended.code, Some(1), "{ended:?}");
     let place = path.display().to_string();
     for words in [place.as_str(), "the database is damaged", "Restore it from a backup"] {
         assert!(ended.err.contains(words), "{words}: {ended:?}");
     }
+}
+
+#[tokio::test]
+async fn damage_that_shows_while_it_runs_is_named_to_the_owner_and_by_status() {
+    let api = BotApi::start().await;
+    let fixture = ProgramFixture::new(&home(&api));
+    let daemon = fixture.daemon().await;
+    api.say(&said(&ADA, "hello"));
+    api.wait_for_words(ADA.id, "You said: hello").await;
+    daemon.terminate().await;
+    damage(&fixture.home().join("state.db"), "strangers");
+    let daemon = fixture.daemon().await;
+    let stranger = Person { id: 7009, name: "Cy", is_bot: false };
+    api.say(&said(&stranger, "let me in"));
+    api.wait_for_words(stranger.id, replies::STORE_DAMAGED).await;
+    api.wait_for_words(ADA.id, replies::DATABASE_DAMAGED).await;
+    let ended = fixture.run(&["status"]).await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    let words = "unhealthy: the store is damaged: restore the newest backup";
+    assert!(ended.out.starts_with(words), "{ended:?}");
+    let ended = fixture.run(&["status", "--json"]).await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    let status: Value = serde_json::from_str(&ended.out).unwrap();
+    let health = json!({ "agent_loop": true, "store": false, "damaged": true });
+    assert_eq!(status["health"], health);
+    daemon.terminate().await;
 }
 
 #[tokio::test]

@@ -15,8 +15,6 @@ fn open(home: &Path) -> Result<(), OpenError> {
 fn a_start_that_fails_leaves_no_empty_database() {
     for is_link in [false, true] {
         let (home, disk) = (TempDir::new().unwrap(), TempDir::new().unwrap());
-        // It was in use, and somebody has moved its store away.
-        fs::create_dir(home.path().join("undo")).unwrap();
         let mut file = home.path().join("state.db");
         if is_link {
             let target = disk.path().join("kept.db");
@@ -30,6 +28,11 @@ fn a_start_that_fails_leaves_no_empty_database() {
         assert!(matches!(refused, OpenError::Database { .. }), "{refused}");
         assert!(!file.exists());
         fs::remove_dir(&journal).unwrap();
+        // An empty one would count as lost now.
+        fs::create_dir(home.path().join("undo")).unwrap();
+        let refused = open(home.path()).unwrap_err();
+        assert!(matches!(refused, OpenError::Gone { .. }), "{refused}");
+        fs::remove_dir(home.path().join("undo")).unwrap();
         open(home.path()).unwrap();
         assert!(fs::metadata(&file).unwrap().len() > 0);
         assert_eq!(home.path().join("state.db").is_symlink(), is_link);
@@ -54,6 +57,22 @@ fn a_log_whose_database_is_empty_or_gone_is_not_begun_over() {
         assert_eq!(fs::read_to_string(&log).unwrap(), "the last changes");
         // An empty one has none.
         fs::write(&log, "").unwrap();
+        open(home.path()).unwrap();
+    }
+}
+
+#[test]
+fn a_database_that_is_gone_from_a_used_home_is_not_begun_over() {
+    for left in ["ballast", "undo"] {
+        let home = TempDir::new().unwrap();
+        fs::create_dir(home.path().join(left)).unwrap();
+        assert!(has_store(home.path()));
+        let refused = open(home.path()).unwrap_err();
+        assert!(matches!(refused, OpenError::Gone { .. }), "{left}: {refused}");
+        assert!(!home.path().join("state.db").exists());
+        // Somebody begins anew.
+        fs::remove_dir(home.path().join(left)).unwrap();
+        assert!(!has_store(home.path()));
         open(home.path()).unwrap();
     }
 }

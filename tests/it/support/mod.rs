@@ -13,6 +13,7 @@ pub(crate) mod adapter_fixture;
 pub(crate) mod discord_api;
 #[cfg(all(feature = "discord", feature = "slack", feature = "telegram"))]
 pub(crate) mod disk;
+pub(crate) mod damage;
 pub(crate) mod documents;
 pub(crate) mod fake_channel;
 pub(crate) mod effort;

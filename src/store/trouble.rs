@@ -1,0 +1,63 @@
+//! The trouble that the threads of a store have met, for those who tell people of it. Not here: the messages.
+
+use tokio::sync::watch;
+
+use super::StoreError;
+
+/// A trouble of the store that its operator must end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum StoreTrouble {
+    /// The disk is full. Over once there is space for the ballast file again.
+    Full,
+    /// The disk does not take what is written. Over with the next commit.
+    Failing,
+    /// A part of the database cannot be read. Not over as long as the store is open.
+    Damaged,
+}
+
+/// The present trouble of a store, cheap to clone.
+#[derive(Clone)]
+pub(super) struct Troubles(watch::Sender<Option<StoreTrouble>>);
+
+impl Default for Troubles {
+    fn default() -> Self {
+        Self(watch::Sender::new(None))
+    }
+}
+
+impl Troubles {
+    /// Notes a trouble. A damaged store stays damaged.
+    pub(super) fn note(&self, trouble: StoreTrouble) {
+        self.set(Some(trouble));
+    }
+
+    /// Notes that the trouble is over.
+    pub(super) fn end(&self) {
+        self.set(None);
+    }
+
+    /// Notes damage that a read has met.
+    pub(super) fn note_read<T>(&self, result: &Result<T, StoreError>) {
+        if matches!(result, Err(StoreError::Corrupt(_))) {
+            self.note(StoreTrouble::Damaged);
+        }
+    }
+
+    pub(super) fn present(&self) -> Option<StoreTrouble> {
+        *self.0.borrow()
+    }
+
+    pub(super) fn watch(&self) -> watch::Receiver<Option<StoreTrouble>> {
+        self.0.subscribe()
+    }
+
+    fn set(&self, trouble: Option<StoreTrouble>) {
+        self.0.send_if_modified(|present| {
+            let changes = *present != trouble && *present != Some(StoreTrouble::Damaged);
+            if changes {
+                *present = trouble;
+            }
+            changes
+        });
+    }
+}
