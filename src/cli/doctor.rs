@@ -15,8 +15,9 @@ use crate::backup;
 use crate::channels::{self, Channel};
 use crate::config::{Config, ConfigErrors};
 use crate::control::{ControlRequest, Response, Status};
-use crate::daemon;
+use crate::daemon::{self, starts};
 use crate::doctor::backups::{self, BackupState};
+use crate::doctor::daemon::LastDaemon;
 use crate::doctor::{
     Finding, Repair, Severity, daemon as daemon_checks, files, links, machine,
     service as service_checks, store as store_checks, wear, workspace,
@@ -37,11 +38,11 @@ pub(super) async fn run(on: &Invocation, fix: bool, json: bool) -> anyhow::Resul
     let loaded = on.load();
     let daemon = chat::daemon_state(home).await;
     let mut findings = check_here(home, &loaded, daemon.status());
+    findings.push(daemon_finding(home, &daemon));
     match (&daemon, &loaded) {
         (DaemonState::Answers(_), _) => findings.extend(ask_daemon(home).await),
-        (DaemonState::Silent(why), _) => findings.push(daemon_checks::silent_finding(why)),
         (DaemonState::Absent, Ok(config)) => findings.extend(check_links(config).await),
-        (DaemonState::Absent, Err(_)) => {}
+        (DaemonState::Silent(_), _) | (DaemonState::Absent, Err(_)) => {}
     }
     let service = systemd::service_state().await;
     let place = systemd::place(&on.environment);
@@ -174,6 +175,21 @@ fn mcp_sandbox_finding(home: &Path, config: &Config) -> Option<Finding> {
         }
         _ => Finding::ok(CHECK, "as tried from here, it works"),
     })
+}
+
+/// Returns a finding about the daemon itself.
+fn daemon_finding(home: &Path, daemon: &DaemonState) -> Finding {
+    match daemon {
+        DaemonState::Answers(status) => {
+            daemon_checks::running_finding(&status.version, status.since)
+        }
+        DaemonState::Silent(why) => daemon_checks::silent_finding(why),
+        DaemonState::Absent => daemon_checks::absent_finding(match starts::last_record(home) {
+            None => LastDaemon::Never,
+            Some(record) if record.runs => LastDaemon::CutOff,
+            Some(_) => LastDaemon::Stopped,
+        }),
+    }
 }
 
 async fn ask_daemon(home: &Path) -> Vec<Finding> {

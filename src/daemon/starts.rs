@@ -60,6 +60,11 @@ impl StartRecord {
     }
 }
 
+/// Returns the record of a home. None if no daemon has been started there.
+pub fn last_record(home: &Path) -> Option<StartRecord> {
+    home.join(FILE).exists().then(|| read_record(home))
+}
+
 /// Records a start in a locked home. Returns the safe mode if this start leads to it.
 pub(super) fn begin(home: &Path) -> Option<SafeMode> {
     let boot = fs::read_to_string(BOOT_ID).unwrap_or_default();
