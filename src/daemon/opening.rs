@@ -9,6 +9,7 @@ use chrono::{DateTime, Utc};
 use sd_notify::NotifyState;
 use tokio::time::sleep;
 
+use crate::atomic_file;
 use crate::backup;
 use crate::bus::{Bus, notices, restarted};
 use crate::conversation::ledger;
@@ -37,6 +38,26 @@ pub(super) struct OpenedStore {
     pub(super) at: Instant,
     /// The newest time in the store.
     pub(super) newest: Option<DateTime<Utc>>,
+}
+
+/// The store and the folders of a home that were not there before it was opened.
+pub(super) struct AbsentParts(Vec<&'static str>);
+
+impl AbsentParts {
+    pub(super) fn of(home: &Path) -> Self {
+        let parts = [FILE, "state.db-wal", "state.db-shm"].into_iter().chain(backup::FOLDERS);
+        Self(parts.filter(|name| !home.join(name).exists()).collect())
+    }
+
+    /// Gives them to the account of the home, if root has made them: the next daemon may be that account's.
+    pub(super) fn give_to_account(self, home: &Path) {
+        // Without a home, nothing was made.
+        for part in self.0.into_iter().filter(|_| home.is_dir()) {
+            if let Err(error) = atomic_file::give_to_owner(home, &home.join(part)) {
+                tracing::warn!(part, %error, "Cannot give this to the account of the home");
+            }
+        }
+    }
 }
 
 /// Opens the store. Waits for disk space if the options ask for it.

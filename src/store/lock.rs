@@ -6,6 +6,7 @@ use std::path::Path;
 
 use super::access::{LOCK, obstacle};
 use super::{FILE, OpenError};
+use crate::atomic_file;
 
 /// The lock of a home. Released when it is dropped, and by a crash.
 pub struct HomeLock {
@@ -50,6 +51,10 @@ impl HomeLock {
                 return Err(OpenError::Locked { home: home.to_owned(), pid });
             }
             Err(fs::TryLockError::Error(cause)) => return Err(broken(cause)),
+        }
+        // The account of the home could not lock a file that root has made.
+        if let Err(error) = atomic_file::give_to_owner(home, &path) {
+            tracing::warn!(%error, "Cannot give the lock file to the account of the home");
         }
         // The lock holds without the pid in it, and a full disk may not take the pid.
         if let Err(error) = fs::write(&path, std::process::id().to_string()) {
