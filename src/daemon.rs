@@ -224,7 +224,7 @@ impl Daemon {
         let lock = HomeLock::claim(&plan.home)?;
         let counts_starts = plan.supervision.counts_starts;
         let safe_mode = counts_starts.then(|| starts::begin(&plan.home)).flatten();
-        let (store, opened) = opening::store(&plan.home, &plan.store).await?;
+        let (store, opened) = opening::store(&lock, &plan.home, &plan.store).await?;
         // After a crash, the write-ahead log may contain text that somebody wanted forgotten.
         store.checkpoint().await;
         let workspace =

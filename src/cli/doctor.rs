@@ -48,7 +48,7 @@ pub(super) async fn run(on: &Invocation, fix: bool, json: bool) -> anyhow::Resul
     match (&daemon, &loaded) {
         (DaemonState::Answers(_), _) => findings.extend(ask_daemon(home).await),
         (DaemonState::Absent, Ok(config)) => findings.extend(check_links(config).await),
-        (DaemonState::Silent(_), _) | (DaemonState::Absent, Err(_)) => {}
+        (DaemonState::Starting(_) | DaemonState::Silent(_), _) | (DaemonState::Absent, Err(_)) => {}
     }
     let service = systemd::service_state().await;
     let place = systemd::place(&on.environment);
@@ -193,6 +193,14 @@ fn daemon_finding(home: &Path, daemon: &DaemonState) -> Finding {
     match daemon {
         DaemonState::Answers(status) => {
             daemon_checks::running_finding(&status.version, status.since)
+        }
+        DaemonState::Starting(holder) => {
+            let words = chat::not_open_yet(holder);
+            let finding = match holder.awaits_space {
+                true => Finding::wrong("daemon", words),
+                false => Finding::warning("daemon", words),
+            };
+            finding.advise(chat::open_advice(holder))
         }
         DaemonState::Silent(why) => daemon_checks::silent_finding(why),
         DaemonState::Absent => daemon_checks::absent_finding(match starts::last_record(home) {

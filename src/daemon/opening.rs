@@ -15,7 +15,8 @@ use crate::bus::{Bus, notices, restarted};
 use crate::conversation::ledger;
 use crate::replies;
 use crate::store::{
-    FILE, FreeSpace, MigrationProgress, OnFull, OpenError, Store, StoreError, StoreOptions, Sync,
+    FILE, FreeSpace, HomeLock, MigrationProgress, OnFull, OpenError, Store, StoreError,
+    StoreOptions, Sync,
 };
 use crate::tasks::{schedule, subagents};
 use crate::trust::path_watch;
@@ -60,8 +61,9 @@ impl AbsentParts {
     }
 }
 
-/// Opens the store. Waits for disk space if the options ask for it.
+/// Opens the store of a locked home. Waits for disk space if the options ask for it.
 pub(super) async fn store(
+    lock: &HomeLock,
     home: &Path,
     options: &StoreOptions,
 ) -> anyhow::Result<(Store, OpenedStore)> {
@@ -75,6 +77,7 @@ pub(super) async fn store(
             Err(full @ OpenError::Full { .. }) if options.on_full == OnFull::Wait => {
                 if !is_waiting {
                     tracing::error!(%full, "The disk is full, waiting for free space");
+                    lock.note_wait_for_space(true);
                 }
                 is_waiting = true;
                 // Without this, systemd would end the wait. It fails without systemd, which does not matter.
@@ -85,6 +88,9 @@ pub(super) async fn store(
             opened => break opened?,
         }
     };
+    if is_waiting {
+        lock.note_wait_for_space(false);
+    }
     if store.read(ledger::has_reserved).await.context("cannot read the store")? {
         // The end of the program interrupted these calls.
         let calls = store.write("reservations", Sync::Later, ledger::book_all_estimated).await?;

@@ -84,7 +84,7 @@ pub(super) fn note_reported(home: &Path) {
 }
 
 /// Records an orderly end.
-pub(super) fn end(home: &Path) {
+pub fn end(home: &Path) {
     if let Err(error) = write_record(home, &StartRecord::default()) {
         tracing::warn!(%error, "Cannot record the orderly end, so the next start counts for the safe mode");
     }
