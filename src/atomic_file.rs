@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, chownat, fstat, openat};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, chownat, fchown, fstat, openat};
 use rustix::io::Errno;
 use rustix::process::{Gid, Uid, geteuid};
 
@@ -14,7 +14,7 @@ use rustix::process::{Gid, Uid, geteuid};
 pub const PRIVATE: u32 = 0o600;
 
 /// Replaces a file atomically: after a crash it has the old or the new content. Its folder must exist. A failure changes
-/// nothing.
+/// nothing. If root runs it in a home of another account, the file is that account's.
 pub fn replace(file: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     let folder = file.parent().unwrap_or(Path::new("."));
     let mut name = file.file_name().unwrap_or_default().to_owned();
@@ -24,6 +24,13 @@ pub fn replace(file: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     fs::remove_file(&new_path).ok();
     let mut options = OpenOptions::new();
     let mut new_file = options.write(true).create_new(true).mode(mode).open(&new_path)?;
+    if geteuid().is_root()
+        && let Some(owner) = intended_owner(file, folder)
+    {
+        // Some file systems know no owners.
+        let (user, group) = (Uid::from_raw(owner.uid()), Gid::from_raw(owner.gid()));
+        fchown(&new_file, Some(user), Some(group)).ok();
+    }
     let written = new_file.write_all(content).and_then(|()| new_file.sync_all());
     if let Err(error) = written.and_then(|()| fs::rename(&new_path, file)) {
         // A full disk takes the file, but not its content.
@@ -31,6 +38,14 @@ pub fn replace(file: &Path, content: &[u8], mode: u32) -> io::Result<()> {
         return Err(error);
     }
     File::open(folder)?.sync_all()
+}
+
+/// Returns the owner of the file that is replaced; of its folder, if root has left that file there, or there is none.
+fn intended_owner(file: &Path, folder: &Path) -> Option<Metadata> {
+    let replaced = fs::symlink_metadata(file).ok();
+    let is_others = |about: &Metadata| about.uid() != 0;
+    let of_folder = || fs::metadata(folder).ok().filter(is_others);
+    replaced.clone().filter(is_others).or_else(of_folder).or(replaced)
 }
 
 /// Depth of the folders whose owner is changed. Each of them is held open.

@@ -67,9 +67,14 @@ const USED_WRONGLY: u8 = 2;
 pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
     let cli = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
-        Err(error) => {
+        Err(error) if error.use_stderr() => {
             error.print().ok();
-            return ExitCode::from(u8::from(error.use_stderr()) * USED_WRONGLY);
+            return ExitCode::from(USED_WRONGLY);
+        }
+        // The help, or the version.
+        Err(asked) => {
+            print::note_written(asked.print());
+            return with_output(ExitCode::SUCCESS);
         }
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -85,7 +90,7 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
     // A terminal that is being read from would be waited for.
     runtime.map(tokio::runtime::Runtime::shutdown_background).ok();
     match done {
-        Ok(code) => code,
+        Ok(code) => with_output(code),
         Err(error) => match error.downcast_ref() {
             Some(faults) => refuse(faults),
             None => {
@@ -94,6 +99,13 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
             }
         },
     }
+}
+
+/// Returns the exit code of a command that was carried out: that of a failure if its output was lost.
+fn with_output(code: ExitCode) -> ExitCode {
+    let Some(error) = print::failure() else { return code };
+    print::error(&format!("peacrab: cannot write the output: {error}"));
+    ExitCode::FAILURE
 }
 
 async fn handle(cli: Cli) -> anyhow::Result<ExitCode> {
@@ -138,7 +150,7 @@ async fn handle(cli: Cli) -> anyhow::Result<ExitCode> {
             import::import(&on, bot, &path, ResultForm::of(json))?;
         }
         CliCommand::Update(asked) => update::handle(&on, &asked).await?,
-        CliCommand::Completions { shell } => manual::completions(shell)?,
+        CliCommand::Completions { shell } => manual::completions(shell),
         CliCommand::Man { folder } => manual::pages(&folder)?,
         CliCommand::Check { json } => {
             let daemon = chat::daemon_state(home).await;

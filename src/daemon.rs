@@ -32,17 +32,15 @@ use crate::bus::Bus;
 use crate::channels::deliver::DeliveryProgress;
 use crate::channels::intake::{Intake, IntakeStores};
 use crate::channels::terminal::Terminal;
-use crate::channels::{self, intake};
-use crate::channels::{Channel, Channels, supervise};
+use crate::channels::{self, Channel, Channels, intake, supervise};
 use crate::config::{self, AgentConfig, Config, Environment, TERMINAL};
 use crate::control::{self, ControlServer};
 use crate::conversation::actions::{Actions, BeforeImages};
 use crate::documents::DocumentReader;
 use crate::hooks::Hook;
 use crate::people::{Access, People};
-use crate::provider;
-use crate::provider::models::Standing;
 use crate::provider::transcription::Transcriber;
+use crate::provider::{self, models::Standing};
 use crate::sandbox::SandboxState;
 use crate::secret::Redactor;
 use crate::services::Services;
@@ -217,7 +215,9 @@ impl Daemon {
     /// Locks the home, opens its files, and creates what is missing.
     pub async fn open(plan: DaemonParts) -> anyhow::Result<Self> {
         let home = plan.home.clone();
+        let absent = opening::AbsentParts::of(&home);
         let opened = Box::pin(Self::open_parts(plan)).await;
+        absent.give_to_account(&home);
         opened.map_err(|error| opening::explain(&home, error))
     }
 
@@ -225,7 +225,7 @@ impl Daemon {
         let lock = HomeLock::claim(&plan.home)?;
         let counts_starts = plan.supervision.counts_starts;
         let safe_mode = counts_starts.then(|| starts::begin(&plan.home)).flatten();
-        let (store, opened) = opening::store(&plan.home, &plan.store, &plan.channels).await?;
+        let (store, opened) = opening::store(&lock, &plan).await?;
         // After a crash, the write-ahead log may contain text that somebody wanted forgotten.
         store.checkpoint().await;
         let workspace =

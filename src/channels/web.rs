@@ -56,6 +56,16 @@ pub enum PageNotice {
     Typing,
 }
 
+/// The state of the port at which pages reach the channel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GatewayPort {
+    /// It was not opened yet.
+    Unopened,
+    Open,
+    /// It cannot be opened for this reason, and is tried again.
+    Refused(String),
+}
+
 /// A message of a page, to be stored.
 struct Submission {
     inbound: Box<Inbound>,
@@ -70,6 +80,8 @@ pub struct Web {
     pages: Listeners<PageNotice>,
     /// Changes when a sign-in has ended.
     ended_logins: watch::Sender<()>,
+    /// Without the port, nobody reaches the channel.
+    port: watch::Sender<GatewayPort>,
     /// The links with which people sign in.
     pub codes: SignInCodes,
     pub files: Files,
@@ -85,6 +97,7 @@ impl Web {
             posted: tokio::sync::Mutex::new(posted),
             pages: Listeners::new(BEHIND_MAX),
             ended_logins: watch::Sender::new(()),
+            port: watch::Sender::new(GatewayPort::Unopened),
             codes: SignInCodes::default(),
             files: Files::new(folder),
         }
@@ -98,6 +111,15 @@ impl Web {
     pub fn address(&self, person: &SenderId, session: &str) -> Address {
         let chat = format!("{person}/{session}").into();
         Address { channel: self.name.clone(), chat, thread: None }
+    }
+
+    /// Notes the state of the gateway's port, which is that of the channel.
+    pub fn note_port(&self, state: GatewayPort) {
+        self.port.send_if_modified(|known| {
+            let is_new = *known != state;
+            *known = state;
+            is_new
+        });
     }
 
     /// Attaches a page to a chat. It is detached when the receiver is dropped.
@@ -177,12 +199,26 @@ impl Channel for Web {
 
     async fn listen(&self, publisher: &Publisher) -> Result<(), ChannelError> {
         let mut posted = self.posted.lock().await;
-        publisher.link_up("gateway".to_owned());
-        while let Some(Submission { inbound, stored }) = posted.recv().await {
-            let published = publisher.publish(*inbound).await;
-            stored.send(published.ok()).ok();
+        let mut port = self.port.subscribe();
+        port.mark_changed();
+        loop {
+            tokio::select! {
+                biased;
+                changed = port.changed() => {
+                    changed.expect("we have the sender");
+                    match &*port.borrow_and_update() {
+                        GatewayPort::Unopened => {}
+                        GatewayPort::Open => publisher.link_up("gateway".to_owned()),
+                        GatewayPort::Refused(reason) => publisher.link_lost(reason),
+                    }
+                }
+                submission = posted.recv() => {
+                    let Some(Submission { inbound, stored }) = submission else { return Ok(()) };
+                    let published = publisher.publish(*inbound).await;
+                    stored.send(published.ok()).ok();
+                }
+            }
         }
-        Ok(())
     }
 
     async fn send(&self, message: &Outbound) -> Result<Sent, ChannelError> {

@@ -33,7 +33,7 @@ use crate::conversation::ledger::breakdown::describe_usage;
 use crate::people::persons::PersonAccount;
 use crate::people::{self, LOCAL, People};
 use crate::provider::rehearsal;
-use crate::store::{self, HomeLock};
+use crate::store::{self, HomeLock, LockHolder};
 use crate::tasks::schedule;
 use talking::send;
 pub(super) use talking::{ChatEnd, ChatOptions};
@@ -121,7 +121,10 @@ fn listed_actions(store: &Connection, limit: usize) -> rusqlite::Result<Vec<Acti
 /// Asks the running daemon one thing.
 pub(super) async fn ask(home: &Path, request: &ControlRequest) -> anyhow::Result<Response> {
     let Some(stream) = connect(home).await? else {
-        bail!("no daemon runs on {}: start it with `peacrab run`", home.display());
+        match HomeLock::holder(home) {
+            Some(holder) => bail!("{}: {}", not_open_yet(&holder), open_advice(&holder)),
+            None => bail!("no daemon runs on {}: start it with `peacrab run`", home.display()),
+        }
     };
     let within = answer_time_max(request);
     let answer = async {
@@ -178,10 +181,28 @@ fn no_answer(home: &Path) -> anyhow::Error {
     )
 }
 
+/// Describes the process that has the home locked and has no socket.
+pub(super) fn not_open_yet(holder: &LockHolder) -> String {
+    match holder.awaits_space {
+        true => format!("the daemon cannot start ({holder})"),
+        false => format!("{holder} has the home locked, and cannot be asked"),
+    }
+}
+
+/// Returns what to do about it.
+pub(super) fn open_advice(holder: &LockHolder) -> &'static str {
+    match holder.awaits_space {
+        true => "free some space: the daemon goes on by itself, and nothing is lost",
+        false => "it is a daemon that starts or ends, or another command: try again in a moment",
+    }
+}
+
 /// The daemon of a home, as far as it can be asked.
 pub(super) enum DaemonState {
     /// None runs.
     Absent,
+    /// This process has the home locked, and no socket: a daemon that starts or ends, or another command.
+    Starting(LockHolder),
     Answers(Box<Status>),
     /// One runs, or may run, and cannot be asked for this reason.
     Silent(String),
@@ -191,7 +212,7 @@ impl DaemonState {
     pub(super) fn status(&self) -> Option<&Status> {
         match self {
             Self::Answers(status) => Some(status),
-            Self::Absent | Self::Silent(_) => None,
+            Self::Absent | Self::Starting(_) | Self::Silent(_) => None,
         }
     }
 }
@@ -199,7 +220,9 @@ impl DaemonState {
 /// Asks the daemon of a home for its state.
 pub(super) async fn daemon_state(home: &Path) -> DaemonState {
     match is_running(home).await {
-        Ok(false) => return DaemonState::Absent,
+        Ok(false) => {
+            return HomeLock::holder(home).map_or(DaemonState::Absent, DaemonState::Starting);
+        }
         Ok(true) => {}
         Err(error) => return DaemonState::Silent(format!("{error:#}")),
     }

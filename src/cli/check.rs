@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
-use super::chat::DaemonState;
+use super::chat::{self, DaemonState};
 use super::invocation::{Invocation, warnings};
 use super::print::{self, ResultForm};
 use super::{USED_WRONGLY, refuse};
@@ -37,6 +37,9 @@ fn show(on: &Invocation, loaded: &Result<Config, ConfigErrors>, daemon: &DaemonS
             print::line(&config.describe());
             match daemon {
                 DaemonState::Absent => {}
+                DaemonState::Starting(holder) => {
+                    print::line(&format!("warning: {}", chat::not_open_yet(holder)));
+                }
                 DaemonState::Answers(status) => {
                     let (pid, shell) = (status.pid, unescaped(&status.shell.describe()));
                     print::line(&format!("the daemon that runs (process {pid}) says: {shell}"));
@@ -77,8 +80,10 @@ fn report(
     match loaded {
         Ok(config) => {
             let mut warnings = warnings(config, home);
-            if let DaemonState::Silent(why) = daemon {
-                warnings.push(why.clone());
+            match daemon {
+                DaemonState::Starting(holder) => warnings.push(chat::not_open_yet(holder)),
+                DaemonState::Silent(why) => warnings.push(why.clone()),
+                DaemonState::Absent | DaemonState::Answers(_) => {}
             }
             match config.exposure_warning(home) {
                 None => {}

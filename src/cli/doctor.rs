@@ -15,8 +15,9 @@ use crate::backup::{self, known_folder};
 use crate::channels::{self, Channel};
 use crate::config::{Config, ConfigErrors};
 use crate::control::{ControlRequest, Response, Status};
-use crate::daemon;
+use crate::daemon::{self, starts};
 use crate::doctor::backups::{self, BackupState};
+use crate::doctor::daemon::LastDaemon;
 use crate::doctor::{
     Finding, Repair, Severity, daemon as daemon_checks, files, links, machine,
     service as service_checks, store as store_checks, wear, workspace,
@@ -34,22 +35,26 @@ use crate::workspace::job_state::MCP_STATES;
 pub(super) async fn run(on: &Invocation, fix: bool, json: bool) -> anyhow::Result<ExitCode> {
     rustls::crypto::ring::default_provider().install_default().ok();
     let home = &on.home;
-    let loaded = on.load_to_run();
+    let mut loaded = on.load_to_run();
+    let mut rights = check_rights(home, &loaded);
+    if fix {
+        repair_all(&mut rights).await;
+        // The config has warnings about rights, too.
+        loaded = on.load_to_run();
+    }
     let daemon = chat::daemon_state(home).await;
-    let mut findings = check_here(home, &loaded, daemon.status());
+    let mut findings = check_here(home, &loaded, rights, daemon.status());
+    findings.push(daemon_finding(home, &daemon));
     match (&daemon, &loaded) {
         (DaemonState::Answers(_), _) => findings.extend(ask_daemon(home).await),
-        (DaemonState::Silent(why), _) => findings.push(daemon_checks::silent_finding(why)),
         (DaemonState::Absent, Ok(config)) => findings.extend(check_links(config).await),
-        (DaemonState::Absent, Err(_)) => {}
+        (DaemonState::Starting(_) | DaemonState::Silent(_), _) | (DaemonState::Absent, Err(_)) => {}
     }
     let service = systemd::service_state().await;
     let place = systemd::place(&on.environment);
     findings.push(service_checks::service_finding(service.as_ref(), place));
     if fix {
-        for finding in &mut findings {
-            repair(finding).await;
-        }
+        repair_all(&mut findings).await;
     }
     let is_well = findings.iter().all(|finding| finding.severity != Severity::Wrong);
     match json {
@@ -62,16 +67,23 @@ pub(super) async fn run(on: &Invocation, fix: bool, json: bool) -> anyhow::Resul
     Ok(ExitCode::from(u8::from(!is_well)))
 }
 
-/// Makes the checks for which no platform, model or service is asked. `status` is the one of the running daemon.
+/// Checks the rights of the home and of the files that the config names.
+fn check_rights(home: &Path, loaded: &Result<Config, ConfigErrors>) -> Vec<Finding> {
+    let secret_files = loaded.as_ref().map(|config| config.files.clone()).unwrap_or_default();
+    files::check_rights(home, &secret_files)
+}
+
+/// Makes the other checks for which no platform, model or service is asked, and returns them with those of the rights.
+/// `status` is the one of the running daemon.
 fn check_here(
     home: &Path,
     loaded: &Result<Config, ConfigErrors>,
+    rights: Vec<Finding>,
     status: Option<&Status>,
 ) -> Vec<Finding> {
     let store = store_checks::check_store(home, status.map(|status| status.health.store));
     let mut findings = config_findings(home, loaded, store.is_readable);
-    let secret_files = loaded.as_ref().map(|config| config.files.clone()).unwrap_or_default();
-    findings.extend(files::check_rights(home, &secret_files));
+    findings.extend(rights);
     findings.push(store.finding);
     findings.push(workspace::check_workspace(home, store.was_used));
     findings.push(machine::check_disk(home));
@@ -180,6 +192,29 @@ fn mcp_sandbox_finding(home: &Path, config: &Config) -> Option<Finding> {
     })
 }
 
+/// Returns a finding about the daemon itself.
+fn daemon_finding(home: &Path, daemon: &DaemonState) -> Finding {
+    match daemon {
+        DaemonState::Answers(status) => {
+            daemon_checks::running_finding(&status.version, status.since)
+        }
+        DaemonState::Starting(holder) => {
+            let words = chat::not_open_yet(holder);
+            let finding = match holder.awaits_space {
+                true => Finding::wrong("daemon", words),
+                false => Finding::warning("daemon", words),
+            };
+            finding.advise(chat::open_advice(holder))
+        }
+        DaemonState::Silent(why) => daemon_checks::silent_finding(why),
+        DaemonState::Absent => daemon_checks::absent_finding(match starts::last_record(home) {
+            None => LastDaemon::Never,
+            Some(record) if record.runs => LastDaemon::CutOff,
+            Some(_) => LastDaemon::Stopped,
+        }),
+    }
+}
+
 async fn ask_daemon(home: &Path) -> Vec<Finding> {
     match chat::ask(home, &ControlRequest::Doctor).await {
         Ok(Response::Findings(findings)) => findings,
@@ -210,12 +245,18 @@ async fn check_links(config: &Config) -> Vec<Finding> {
     findings
 }
 
-/// Makes the repair of a finding, if it has one.
+async fn repair_all(findings: &mut [Finding]) {
+    for finding in findings {
+        repair(finding).await;
+    }
+}
+
+/// Makes the repair of a finding, if it has one that was not made yet.
 async fn repair(finding: &mut Finding) {
-    let repaired = match &finding.repair {
+    let repaired = match finding.repair.take() {
         None => return,
         Some(Repair::Mode { path, mode }) => {
-            fs::set_permissions(path, Permissions::from_mode(*mode)).map_err(anyhow::Error::from)
+            fs::set_permissions(path, Permissions::from_mode(mode)).map_err(anyhow::Error::from)
         }
         Some(Repair::Linger) => systemd::enable_linger().await,
     };

@@ -1,7 +1,6 @@
 //! Shell completions and man pages, from the definitions that the command line is read by.
 
 use std::fs;
-use std::io::{self, Write as _};
 use std::path::Path;
 
 use anyhow::Context as _;
@@ -12,12 +11,10 @@ use super::arguments::Cli;
 use super::print;
 
 /// Prints the completions for a shell.
-pub(super) fn completions(shell: Shell) -> anyhow::Result<()> {
+pub(super) fn completions(shell: Shell) {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "peacrab", &mut script);
-    // A reader that has gone away, such as `head`, is no failure.
-    io::stdout().write_all(&script).ok();
-    Ok(())
+    print::bytes(&script);
 }
 
 /// Writes `peacrab.1` and a page for each subcommand.

@@ -1,7 +1,9 @@
-//! Writing to the terminal, where a reader that has gone away is no reason to panic.
+//! Writing to the terminal, where a reader that has gone away is no reason to panic. Output that is lost in another way
+//! makes the command fail.
 
 use std::fmt::Write as _;
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, ErrorKind, IsTerminal as _, Write as _};
+use std::sync::{LazyLock, OnceLock};
 
 use chrono::Utc;
 use rustix::termios::tcgetwinsize;
@@ -26,9 +28,38 @@ const COLUMNS_USUAL: usize = 80;
 /// Columns that a paragraph has beside its prefix, however narrow the screen is.
 const COLUMNS_LEAST: usize = 20;
 
-pub(super) fn line(text: &str) {
+/// True if the standard output is a terminal, as found at the first write. One that hangs up is a reader that has gone
+/// away.
+static IS_TERMINAL: LazyLock<bool> = LazyLock::new(|| io::stdout().is_terminal());
+
+/// The first failure by which output was lost, as on a full disk.
+static FAILURE: OnceLock<io::Error> = OnceLock::new();
+
+/// Returns the failure by which output of this command was lost, if there was one.
+pub(super) fn failure() -> Option<&'static io::Error> {
+    FAILURE.get()
+}
+
+/// Notes the outcome of a write to the standard output.
+pub(super) fn note_written(written: io::Result<()>) {
+    let is_terminal = *IS_TERMINAL;
+    if let Err(error) = written
+        && error.kind() != ErrorKind::BrokenPipe
+        && !is_terminal
+    {
+        FAILURE.set(error).ok();
+    }
+}
+
+/// Writes to the standard output, at once.
+pub(super) fn bytes(content: &[u8]) {
+    LazyLock::force(&IS_TERMINAL);
     let mut out = io::stdout().lock();
-    writeln!(out, "{}", for_output(text)).and_then(|()| out.flush()).ok();
+    note_written(out.write_all(content).and_then(|()| out.flush()));
+}
+
+pub(super) fn line(text: &str) {
+    bytes((for_output(text) + "\n").as_bytes());
 }
 
 /// Returns the columns that a line of text should have on this terminal.
@@ -90,14 +121,12 @@ pub(super) fn json(value: &Value) {
 
 /// Without an end of line, at once.
 pub(super) fn piece(text: &str) {
-    let mut out = io::stdout().lock();
-    out.write_all(for_output(text).as_bytes()).and_then(|()| out.flush()).ok();
+    bytes(for_output(text).as_bytes());
 }
 
 /// Signs that command the terminal, which only the program itself writes.
 pub(super) fn raw(signs: &str) {
-    let mut out = io::stdout().lock();
-    out.write_all(signs.as_bytes()).and_then(|()| out.flush()).ok();
+    bytes(signs.as_bytes());
 }
 
 pub(super) fn error(text: &str) {

@@ -22,7 +22,7 @@ use crate::config::{Config, last_good};
 use crate::control::{ControlServer, ReloadRequest};
 use crate::daemon::logging;
 use crate::daemon::watchdog::Watchdog;
-use crate::daemon::{Daemon, DaemonParts, Supervision};
+use crate::daemon::{Daemon, DaemonParts, Supervision, starts};
 use crate::replies;
 use crate::store::OnFull;
 
@@ -68,7 +68,10 @@ pub(super) async fn run(on: &Invocation) -> anyhow::Result<ExitCode> {
             biased;
             daemon = Box::pin(Daemon::open(plan)) => daemon?,
             // On a full disk, the start waits for space.
-            _ = signals.terminate.recv() => return Ok(ExitCode::SUCCESS),
+            _ = signals.terminate.recv() => {
+                starts::end(&on.home);
+                return Ok(ExitCode::SUCCESS);
+            }
         };
         let agent = Arc::clone(&daemon.control_server().agent);
         next = Box::pin(run_daemon(on, daemon, text, &sender, &mut signals)).await?;

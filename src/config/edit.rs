@@ -202,6 +202,7 @@ impl ConfigEdit {
                     file.write_all(secret.as_bytes())?;
                     file.write_all(b"\n")?;
                     file.sync_all()?;
+                    atomic_file::give_to_owner(folder, &path)?;
                     return Ok(name);
                 }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {

@@ -10,15 +10,17 @@ use chrono::{DateTime, Utc};
 use sd_notify::NotifyState;
 use tokio::time::sleep;
 
+use crate::atomic_file;
 use crate::backup;
 use crate::bus::{Bus, notices, restarted};
 use crate::channels::{Channel, direct};
 use crate::conversation::ledger;
+use crate::daemon::DaemonParts;
 use crate::people::{self, Access};
 use crate::replies;
 use crate::store::{
-    FILE, FreeSpace, MigrationProgress, OnFull, OpenError, Store, StoreError, StoreOptions, Sync,
-    try_read,
+    FILE, FreeSpace, HomeLock, MigrationProgress, OnFull, OpenError, Store, StoreError,
+    StoreOptions, Sync, try_read,
 };
 use crate::tasks::{schedule, subagents};
 use crate::trust::path_watch;
@@ -44,12 +46,32 @@ pub(super) struct OpenedStore {
     pub(super) newest: Option<DateTime<Utc>>,
 }
 
-/// Opens the store. Waits for disk space if the options ask for it, and tells the owner so.
+/// The store and the folders of a home that were not there before it was opened.
+pub(super) struct AbsentParts(Vec<&'static str>);
+
+impl AbsentParts {
+    pub(super) fn of(home: &Path) -> Self {
+        let parts = [FILE, "state.db-wal", "state.db-shm"].into_iter().chain(backup::FOLDERS);
+        Self(parts.filter(|name| !home.join(name).exists()).collect())
+    }
+
+    /// Gives them to the account of the home, if root has made them: the next daemon may be that account's.
+    pub(super) fn give_to_account(self, home: &Path) {
+        // Without a home, nothing was made.
+        for part in self.0.into_iter().filter(|_| home.is_dir()) {
+            if let Err(error) = atomic_file::give_to_owner(home, &home.join(part)) {
+                tracing::warn!(part, %error, "Cannot give this to the account of the home");
+            }
+        }
+    }
+}
+
+/// Opens the store of a locked home. Waits for disk space if the options ask for it, and tells the owner so.
 pub(super) async fn store(
-    home: &Path,
-    options: &StoreOptions,
-    channels: &BTreeMap<ChannelName, (Arc<dyn Channel>, Access)>,
+    lock: &HomeLock,
+    parts: &DaemonParts,
 ) -> anyhow::Result<(Store, OpenedStore)> {
+    let DaemonParts { home, store: options, channels, .. } = parts;
     // A crash may have interrupted a restore.
     backup::restore::finish(home)?;
     let at = Instant::now();
@@ -60,6 +82,7 @@ pub(super) async fn store(
             Err(full @ OpenError::Full { .. }) if options.on_full == OnFull::Wait => {
                 if !is_waiting {
                     tracing::error!(%full, "The disk is full, waiting for free space");
+                    lock.note_wait_for_space(true);
                 }
                 is_waiting = true;
                 // Without this, systemd would end the wait. It fails without systemd, which does not matter.
@@ -71,6 +94,9 @@ pub(super) async fn store(
             opened => break opened?,
         }
     };
+    if is_waiting {
+        lock.note_wait_for_space(false);
+    }
     if store.read(ledger::has_reserved).await.context("cannot read the store")? {
         // The end of the program interrupted these calls.
         let calls = store.write("reservations", Sync::Later, ledger::book_all_estimated).await?;

@@ -60,6 +60,11 @@ impl StartRecord {
     }
 }
 
+/// Returns the record of a home. None if no daemon has been started there.
+pub fn last_record(home: &Path) -> Option<StartRecord> {
+    home.join(FILE).exists().then(|| read_record(home))
+}
+
 /// Records a start in a locked home. Returns the safe mode if this start leads to it.
 pub(super) fn begin(home: &Path) -> Option<SafeMode> {
     let boot = fs::read_to_string(BOOT_ID).unwrap_or_default();
@@ -79,7 +84,7 @@ pub(super) fn note_reported(home: &Path) {
 }
 
 /// Records an orderly end.
-pub(super) fn end(home: &Path) {
+pub fn end(home: &Path) {
     if let Err(error) = write_record(home, &StartRecord::default()) {
         tracing::warn!(%error, "Cannot record the orderly end, so the next start counts for the safe mode");
     }

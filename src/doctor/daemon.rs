@@ -1,12 +1,46 @@
-//! Checks of the state that the running daemon reports of itself.
+//! Checks of the daemon: if one runs, and the state that it reports of itself.
+
+use chrono::{DateTime, Utc};
 
 use super::Finding;
 use crate::sandbox::SandboxState;
 use crate::types::safe_mode::SafeMode;
 
+/// The subject of the findings about the daemon itself.
+const CHECK: &str = "daemon";
+
+/// The last daemon of a home in which none runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LastDaemon {
+    /// None has been started here. A command that opens the home for itself is none.
+    Never,
+    /// It was asked to end.
+    Stopped,
+    /// It was killed, or has crashed, or the power failed.
+    CutOff,
+}
+
+/// Describes the daemon that runs.
+pub fn running_finding(version: &str, since: DateTime<Utc>) -> Finding {
+    let since = since.format("%Y-%m-%d %H:%M UTC");
+    Finding::ok(CHECK, format!("it runs since {since}, version {version}"))
+}
+
+/// Describes that no daemon runs. A bot that was started once is meant to answer.
+pub fn absent_finding(last: LastDaemon) -> Finding {
+    let words = match last {
+        LastDaemon::Never => return Finding::ok(CHECK, "none has been started in this home yet"),
+        LastDaemon::Stopped => "none runs, although this home was in use: it was stopped",
+        LastDaemon::CutOff => "none runs, although this home was in use: it has ended unexpectedly",
+    };
+    Finding::wrong(CHECK, words).advise(
+        "look at the log for the reason, and start it: `systemctl start peacrab` where it is a service, else `peacrab run`",
+    )
+}
+
 /// Describes a daemon that runs and cannot be asked.
 pub fn silent_finding(why: &str) -> Finding {
-    Finding::wrong("daemon", why).advise(
+    Finding::wrong(CHECK, why).advise(
         "restart it, and run `peacrab doctor` again: without it, only this machine was checked",
     )
 }
@@ -18,7 +52,7 @@ pub fn safe_mode_finding(safe_mode: Option<SafeMode>) -> Option<Finding> {
         "it is in safe mode after {starts} unexpected ends: jobs, the heartbeat, hooks, MCP servers and backups wait"
     );
     let advice = "find the reason in the log, then leave safe mode with `peacrab reload`";
-    Some(Finding::warning("daemon", words).advise(advice))
+    Some(Finding::warning(CHECK, words).advise(advice))
 }
 
 /// Describes how the memory of shell commands is limited. None without a sandboxed shell.

@@ -1,4 +1,5 @@
-//! Checks of the files in a home and of the config: who can read them, and to whom they belong.
+//! Checks of the files in a home and of the config: who can read them, to whom they belong, and if their account can use
+//! them.
 
 use std::fs;
 use std::io;
@@ -12,6 +13,16 @@ use crate::process::account_name;
 
 /// Rights of everybody but the owner of a file.
 const OTHERS: u32 = 0o077;
+
+/// Rights that the owner of a folder needs to use it, and of a file that is written in place.
+const USED_FOLDER: u32 = 0o700;
+const WRITTEN_FILE: u32 = 0o600;
+
+/// The files of a home that are written in place. Others are replaced as a whole, for which the folder counts.
+const WRITTEN_FILES: [&str; 4] = ["state.db", "state.db-wal", "state.db-shm", "lock"];
+
+/// The folder that has a check of its own.
+const WORKSPACE: &str = "workspace";
 
 /// A folder or file that only its owner should be able to read.
 struct Private {
@@ -33,6 +44,7 @@ pub fn check_rights(home: &Path, secret_files: &[PathBuf]) -> Vec<Finding> {
     private.extend(ours.map(|path| Private { path: path.clone(), mode: 0o600 }));
     let mut found: Vec<_> = private.iter().filter_map(check_mode).collect();
     found.extend(check_owner(home));
+    found.extend(check_own_rights(home));
     if found.is_empty() {
         found.push(Finding::ok("files", "only this account can read the home and the secrets"));
     }
@@ -92,4 +104,28 @@ fn check_owner(home: &Path) -> Option<Finding> {
     let home = home.display();
     let advice = format!("sudo chown -R --reference={home} {home}");
     Some(Finding::wrong("files", words).advise(advice))
+}
+
+/// A file or folder whose mode keeps the account of the home out, to which it belongs. None keeps root out.
+fn check_own_rights(home: &Path) -> Option<Finding> {
+    let account = fs::metadata(home).ok()?.uid();
+    if account == 0 {
+        return None;
+    }
+    let inside = fs::read_dir(home).into_iter().flatten().filter_map(Result::ok);
+    let inside = inside.filter(|entry| entry.file_name() != WORKSPACE).map(|entry| entry.path());
+    let mut all = std::iter::once(home.to_owned()).chain(inside);
+    let closed = all.find(|path| {
+        let Ok(about) = fs::metadata(path) else { return false };
+        let is_written = WRITTEN_FILES.iter().any(|name| path.ends_with(name));
+        let needed = match about.is_dir() {
+            true => USED_FOLDER,
+            false if is_written => WRITTEN_FILE,
+            false => return false,
+        };
+        about.uid() == account && about.mode() & needed != needed
+    })?;
+    let closed = closed.display();
+    let words = format!("the mode of {closed} keeps its own account out");
+    Some(Finding::wrong("files", words).advise(format!("chmod u+rwX {closed}")))
 }

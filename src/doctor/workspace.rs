@@ -68,6 +68,9 @@ impl Walk {
 
     /// Returns the files and folders that the account cannot use. Links are not followed.
     fn blocked(&self, root: &Path) -> Vec<PathBuf> {
+        if fs::metadata(root).is_ok_and(|about| !self.may_use(root, &about)) {
+            return vec![root.to_owned()];
+        }
         let (mut blocked, mut folders, mut seen) = (Vec::new(), vec![root.to_owned()], 0);
         while let Some(folder) = folders.pop() {
             for entry in fs::read_dir(&folder).into_iter().flatten().filter_map(Result::ok) {

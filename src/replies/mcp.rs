@@ -77,7 +77,8 @@ pub fn no_mcp_texts_wait(server: &str) -> String {
 /// `why` is the reason why its sandbox could not be made.
 pub fn mcp_not_sandboxed(why: &str) -> String {
     format!(
-        "it cannot be sandboxed here: {}. To run it with all my rights, set `sandbox = \"off\"` in its section",
+        "it cannot be sandboxed here: {}. If that cannot be helped, `sandbox = \"off\"` in its section runs it with all my \
+         rights",
         as_is(why)
     )
 }

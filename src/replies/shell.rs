@@ -69,6 +69,11 @@ pub fn no_account(why: &str) -> String {
     )
 }
 
+/// Why a sandbox cannot have a path of the machine.
+pub fn cannot_show_path(path: &Path, error: &std::io::Error) -> String {
+    format!("{} cannot be shown in the sandbox: {error}", path.display())
+}
+
 pub fn cannot_id_map(path: &Path, error: &std::io::Error) -> String {
     match error.raw_os_error() {
         Some(libc::EINVAL) => {

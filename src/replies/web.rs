@@ -1,6 +1,7 @@
 //! Sentences about the page in the browser.
 
 use std::fmt::Write as _;
+use std::net::SocketAddr;
 
 use chrono::{DateTime, Utc};
 
@@ -18,6 +19,14 @@ pub const WEB_TOO_OFTEN: &str =
     "You already have several links. Use the last one, or try again in a minute.";
 pub const WEB_DOES_NOT_LISTEN: &str =
     "The gateway isn't listening, perhaps because another program uses its port. See the log.";
+/// Why nobody reaches the page and the API.
+pub fn gateway_cannot_listen(address: SocketAddr, error: &std::io::Error) -> String {
+    format!(
+        "the page, the API and webhooks cannot be reached, because {address} cannot be opened: {error}. It is tried again \
+         every few seconds; if another program uses that port, choose another one in `listen` of [gateway]"
+    )
+}
+
 pub const WEB_NOT_BUILT: &str =
     "This program was built without the gateway. Build it with the Cargo feature gateway.";
 pub const NO_SUCH_LOGIN: &str = "There is no such sign-in. `peacrab web --sessions` lists them.";

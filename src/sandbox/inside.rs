@@ -118,8 +118,12 @@ fn enter_sandbox(
     let entered = start.namespaces.then(|| root::enter(seen, &spec.bounds));
     enforced.own_root = matches!(entered, Some(Ok(())));
     if let (true, Some(Err(error))) = (start.account.is_other(), &entered) {
-        // The ID-mapped mounts exist only in that root.
-        return Err(io::Error::other(replies::no_account(&error.to_string())));
+        // The ID-mapped mounts exist only in that root. Another account would be no help against a path.
+        let why = error.to_string();
+        return Err(io::Error::other(match error.path {
+            Some(_) => why,
+            None => replies::no_account(&why),
+        }));
     }
     if start.network {
         // Without the loopback device, a command cannot talk to itself.

@@ -1,9 +1,10 @@
 //! Paths of the machine that a command may see: those that belong to the system and to nobody in particular.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use super::{KnownPlace, Sandbox};
 use crate::replies;
@@ -68,6 +69,9 @@ const SETTINGS: &[&str] = &[
 pub(super) const DEVICES: &[&str] =
     &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
 
+/// Links that are followed in one path, as the kernel does (`MAXSYMLINKS`, include/linux/namei.h).
+const LINKS_MAX: usize = 40;
+
 /// A path of the machine that a command may see.
 pub(super) struct VisiblePath {
     pub(super) path: PathBuf,
@@ -120,7 +124,8 @@ pub(super) fn check_places(known: &[KnownPlace]) -> io::Result<()> {
     })
 }
 
-/// Returns the readable and the writable paths, parents before children. Missing paths are left out.
+/// Returns the readable and the writable paths, parents before children. Missing paths are left out. One below a link
+/// is named by the folder to which that leads inside.
 pub(super) fn visible_paths(read: &[PathBuf], write: &[PathBuf]) -> Vec<VisiblePath> {
     let read = system().chain(read.iter().cloned());
     let read: Vec<_> = read.filter(|path| path.exists()).collect();
@@ -130,8 +135,67 @@ pub(super) fn visible_paths(read: &[PathBuf], write: &[PathBuf]) -> Vec<VisibleP
         .map(|path| VisiblePath::new(path, link(path, &read), false))
         .chain(write.map(|path| VisiblePath::new(path, None, true)))
         .collect();
+    let places: Vec<PathBuf> = all.iter().map(|it| place_inside(it, &all)).collect();
+    for (it, place) in all.iter_mut().zip(places) {
+        it.path = place;
+    }
     all.sort_by(|a, b| a.path.cmp(&b.path).then(a.writable.cmp(&b.writable)));
+    // A link that two paths name is made once.
+    all.dedup_by(|again, first| {
+        again.path == first.path && again.link.is_some() && first.link.is_some()
+    });
     all
+}
+
+/// Returns the name of a visible path without the links that a command sees in it: `/usr/bin/perl` for `/bin/perl`. While
+/// the root is built, a link does not lead anywhere yet, so nothing can be made below it.
+fn place_inside(visible: &VisiblePath, all: &[VisiblePath]) -> PathBuf {
+    let path = visible.path.as_path();
+    let shows_link = |at: &Path| {
+        all.iter().any(|it| match it.link {
+            Some(_) => at == it.path,
+            None => at != it.path && at.starts_with(&it.path),
+        })
+    };
+    // A link itself is made at its place, and not followed.
+    let (followed_part, last) = match visible.link {
+        Some(_) => (path.parent().unwrap_or(path), path.file_name()),
+        None => (path, None),
+    };
+    let (mut place, mut rest) = (PathBuf::from("/"), names_reversed(followed_part));
+    let mut followed = 0;
+    while let Some(name) = rest.pop() {
+        if name == ".." {
+            place.pop();
+            continue;
+        }
+        place.push(name);
+        let target = shows_link(&place).then(|| fs::read_link(&place).ok());
+        let Some(target) = target.flatten() else { continue };
+        followed += 1;
+        if followed > LINKS_MAX {
+            return path.to_owned();
+        }
+        place.pop();
+        if target.is_absolute() {
+            place = PathBuf::from("/");
+        }
+        rest.extend(names_reversed(&target));
+    }
+    place.extend(last);
+    place
+}
+
+/// Returns the names in a path, the last one first.
+fn names_reversed(path: &Path) -> Vec<OsString> {
+    let names = path.components().filter_map(|part| match part {
+        Component::Normal(name) => Some(name.to_owned()),
+        Component::ParentDir => Some("..".into()),
+        Component::Prefix(_) | Component::RootDir | Component::CurDir => None,
+    });
+    let mut names: Vec<OsString> = names.collect();
+    names.reverse();
+    names
 }
 
 /// Returns the content of a link whose target is visible anyway.

@@ -1,13 +1,15 @@
 //! A root file system of the command's own: the visible paths are bind-mounted into an empty one, with a
 //! `/tmp`, `/dev` and `/proc` of its own. Nothing else exists in it.
 
+use std::fmt;
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::symlink;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, FileType, fstat};
+use rustix::io::Errno;
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags,
     OpenTreeFlags, UnmountFlags, fsconfig_create, fsconfig_set_string, fsmount, fsopen,
@@ -18,6 +20,7 @@ use rustix::process::{fchdir, pivot_root};
 use super::CommandLimits;
 use super::command::{BYTES_A_FILE, THREADS_EACH};
 use super::paths::{DEVICES, VisiblePath, is_of_system};
+use crate::replies;
 use crate::sandbox::raw::{self, NO_DEVICES, NO_PROGRAMS, NO_SETUID, READ_ONLY};
 
 /// The mount point of the new root until it is the root. Every system has it.
@@ -49,37 +52,95 @@ const LINKS: [(&str, &str); 6] = [
     ("/tmp", "var/tmp"),
 ];
 
+/// The reason why a root could not be made.
+pub(super) struct RootError {
+    /// The path that could not be shown in it. None if the machine does not allow such a root.
+    pub(super) path: Option<PathBuf>,
+    cause: io::Error,
+}
+
+impl RootError {
+    fn at(path: &Path) -> impl Fn(io::Error) -> Self {
+        move |cause| Self { path: Some(path.to_owned()), cause }
+    }
+}
+
+impl From<io::Error> for RootError {
+    fn from(cause: io::Error) -> Self {
+        Self { path: None, cause }
+    }
+}
+
+impl From<Errno> for RootError {
+    fn from(cause: Errno) -> Self {
+        io::Error::from(cause).into()
+    }
+}
+
+impl fmt::Display for RootError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.path {
+            Some(path) => out.write_str(&replies::cannot_show_path(path, &self.cause)),
+            None => write!(out, "{}", self.cause),
+        }
+    }
+}
+
+/// A mount of a visible path or of a device, which is not at its place yet.
+struct Taken<'a> {
+    path: &'a Path,
+    tree: OwnedFd,
+}
+
 /// Moves this process, and all that it starts, to a root with only these paths. `/proc` shows its own
-/// processes, where the kernel allows that.
-pub(super) fn enter(visible: &[VisiblePath], bounds: &CommandLimits) -> io::Result<()> {
+/// processes, where the kernel allows that. After an error, the process sees the machine as before.
+pub(super) fn enter(visible: &[VisiblePath], bounds: &CommandLimits) -> Result<(), RootError> {
     raw::unshare(libc::CLONE_NEWNS)?;
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
     // All mounts are made before the root covers some of the paths.
     let mut taken = Vec::new();
     for it in visible.iter().filter(|it| it.link.is_none()) {
         let tree = it.tree.as_ref().map_or_else(|| take(it), OwnedFd::try_clone)?;
-        taken.push((it.path.as_path(), tree));
+        taken.push(Taken { path: &it.path, tree });
     }
     for device in DEVICES.iter().map(Path::new).filter(|device| device.exists()) {
         let tree = tree(device)?;
         raw::set_mount(&tree, NO_SETUID | NO_PROGRAMS, true)?;
-        taken.push((device, tree));
+        taken.push(Taken { path: device, tree });
     }
     let root = new_tmpfs(ROOT_BYTES, "0755")?;
     move_tree(&root, Path::new(STAND))?;
-    fchdir(&root)?;
+    if let Err(error) = build(&root, visible, &taken, bounds) {
+        // It covers a part of the machine.
+        std::env::set_current_dir("/").ok();
+        unmount(STAND, UnmountFlags::DETACH).ok();
+        return Err(error);
+    }
+    unmount(".", UnmountFlags::DETACH)?;
+    Ok(std::env::set_current_dir("/")?)
+}
+
+/// Builds the new root at its mount point, and makes it the root.
+fn build(
+    root: &OwnedFd,
+    visible: &[VisiblePath],
+    taken: &[Taken<'_>],
+    bounds: &CommandLimits,
+) -> Result<(), RootError> {
+    fchdir(root)?;
     let tmp = new_tmpfs(bounds.tmp, "1777")?;
     raw::set_mount(&tmp, NO_SETUID | NO_DEVICES, false)?;
     fs::create_dir("tmp")?;
     move_tree(&tmp, Path::new("tmp"))?;
     for it in visible {
         if let Some(target) = &it.link {
-            make_folder(below(&it.path).parent())?;
-            symlink(target, below(&it.path))?;
+            let made = make_folder(below(&it.path).parent());
+            let linked = made.and_then(|()| symlink(target, below(&it.path)));
+            linked.map_err(RootError::at(&it.path))?;
         }
     }
-    for (path, tree) in &taken {
-        mount_at(below(path), tree)?;
+    for Taken { path, tree } in taken {
+        mount_at(below(path), tree).map_err(RootError::at(path))?;
     }
     for (target, link) in LINKS {
         make_folder(Path::new(link).parent())?;
@@ -91,10 +152,8 @@ pub(super) fn enter(visible: &[VisiblePath], bounds: &CommandLimits) -> io::Resu
     }
     // Refused where parts of the machine's `/proc` are covered, as in containers.
     mount_proc(bounds.processes).ok();
-    raw::set_mount(&root, READ_ONLY | NO_SETUID | NO_DEVICES, false)?;
-    pivot_root(".", ".")?;
-    unmount(".", UnmountFlags::DETACH)?;
-    std::env::set_current_dir("/")
+    raw::set_mount(root, READ_ONLY | NO_SETUID | NO_DEVICES, false)?;
+    Ok(pivot_root(".", ".")?)
 }
 
 /// Makes mounts of the paths that the config and the command name, so that they can be ID-mapped for another account.

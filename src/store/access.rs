@@ -9,25 +9,28 @@ use rustix::fs::{Access, access};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
-use super::{OpenError, StoreError};
+use super::lock_holder::LOCK;
+use super::{OpenError, StoreError, ballast};
 use crate::process::account_name;
-
-/// The name within the home of the file that the daemon locks.
-pub(super) const LOCK: &str = "lock";
 
 impl OpenError {
     /// Sorts a failure of the database at this path by what the operator can do about it.
     pub fn of_database(path: PathBuf, cause: StoreError) -> Self {
         match cause {
             StoreError::Corrupt(_) => Self::Damaged { path, cause },
-            StoreError::Full => Self::Database { path, cause },
+            StoreError::Full => Self::Full { path },
             StoreError::Busy(_) => {
                 let holder = holder(&path).unwrap_or_else(|| "another process".to_owned());
                 Self::InUse { path, holder }
             }
             StoreError::Broken(_) | StoreError::TooSlow | StoreError::Change(_) => {
+                let is_full =
+                    |cause| path.parent().is_some_and(|home| ballast::is_full(home, cause));
                 match obstacle(&path) {
                     Some(why) => Self::Denied { path, why },
+                    None if matches!(cause, StoreError::Broken(_)) && is_full(&cause) => {
+                        Self::Full { path }
+                    }
                     None => Self::Database { path, cause },
                 }
             }

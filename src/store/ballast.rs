@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::StoreError;
+use crate::atomic_file;
 
 /// The file's name within the home.
 const FILE: &str = "ballast";
@@ -51,9 +52,11 @@ impl Ballast {
         let mut create = OpenOptions::new();
         create.write(true).create_new(true).mode(0o600);
         self.gone = None;
-        if let Ok(mut file) = create.open(&self.path)
-            && let Err(error) = file.write_all(&vec![0x5a; BALLAST_BYTES])
-        {
+        let Ok(mut file) = create.open(&self.path) else { return };
+        if let Some(home) = self.path.parent() {
+            atomic_file::give_to_owner(home, &self.path).ok();
+        }
+        if let Err(error) = file.write_all(&vec![0x5a; BALLAST_BYTES]) {
             tracing::warn!(%error, "There is no space for the ballast file");
             fs::remove_file(&self.path).ok();
             self.gone = Some(Instant::now());

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use rusqlite::ErrorCode;
 
+use super::lock_holder::LockHolder;
 use super::searches::SEARCH_TIME_MAX;
 
 /// The way to begin anew in a home that was in use. Without these names it is like one that never was.
@@ -58,8 +59,8 @@ impl From<rusqlite::Error> for StoreError {
 pub enum OpenError {
     #[error("cannot use the home {}: {cause}", path.display())]
     Home { path: PathBuf, cause: std::io::Error },
-    #[error("another peacrab is running on {} (process {pid}): stop it first, or give this one its own --home", home.display())]
-    Locked { home: PathBuf, pid: String },
+    #[error("another peacrab is running on {} ({holder}): stop it first, or give this one its own --home", home.display())]
+    Locked { home: PathBuf, holder: LockHolder },
     #[error(
         "{} was written by a newer peacrab (schema {found}, this one knows {known}); install that version again",
         path.display()

@@ -1,11 +1,20 @@
 //! The lock of a home, which keeps a second daemon out.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
+use std::thread::sleep;
+use std::time::Duration;
 
-use super::access::{LOCK, obstacle};
+use super::access::obstacle;
+use super::lock_holder::{AWAITS_SPACE, LOCK, LockHolder};
 use super::{FILE, OpenError};
+use crate::atomic_file;
+
+/// Attempts to lock a home, and the pause between them. A command that looks if it is locked holds it for an instant.
+const ATTEMPTS: usize = 5;
+const ATTEMPT_PAUSE: Duration = Duration::from_millis(10);
 
 /// The lock of a home. Released when it is dropped, and by a crash.
 pub struct HomeLock {
@@ -22,9 +31,18 @@ impl Drop for HomeLock {
 impl HomeLock {
     /// Returns the process id of the last daemon that locked the home. It may have ended since.
     pub fn last_holder(home: &Path) -> Option<String> {
-        let written = fs::read_to_string(home.join(LOCK)).ok()?;
-        let pid = written.trim();
-        (!pid.is_empty()).then(|| pid.to_owned())
+        LockHolder::read(home).process
+    }
+
+    /// Returns the process that has the home locked now. None if nobody has, or this account cannot know.
+    pub fn holder(home: &Path) -> Option<LockHolder> {
+        let file = File::open(home.join(LOCK)).ok()?;
+        match file.try_lock_shared() {
+            Err(TryLockError::WouldBlock) => Some(LockHolder::read(home)),
+            // Closing the file would be enough, unless a child has it open as well.
+            Ok(()) => file.unlock().ok().and(None),
+            Err(TryLockError::Error(_)) => None,
+        }
     }
 
     /// Creates the home if necessary (readable by its owner only) and locks it.
@@ -43,18 +61,48 @@ impl HomeLock {
             .mode(0o600)
             .open(&path)
             .map_err(broken)?;
-        match file.try_lock() {
+        match try_lock(&file) {
             Ok(()) => {}
-            Err(fs::TryLockError::WouldBlock) => {
-                let pid = Self::last_holder(home).unwrap_or_default();
-                return Err(OpenError::Locked { home: home.to_owned(), pid });
+            Err(TryLockError::WouldBlock) => {
+                let holder = LockHolder::read(home);
+                return Err(OpenError::Locked { home: home.to_owned(), holder });
             }
-            Err(fs::TryLockError::Error(cause)) => return Err(broken(cause)),
+            Err(TryLockError::Error(cause)) => return Err(broken(cause)),
+        }
+        // The account of the home could not lock a file that root has made.
+        if let Err(error) = atomic_file::give_to_owner(home, &path) {
+            tracing::warn!(%error, "Cannot give the lock file to the account of the home");
         }
         // The lock holds without the pid in it, and a full disk may not take the pid.
-        if let Err(error) = fs::write(&path, std::process::id().to_string()) {
+        let lock = Self { file };
+        if let Err(error) = lock.write(&std::process::id().to_string()) {
             tracing::warn!(%error, "Cannot write the process id to the lock file");
         }
-        Ok(Self { file })
+        Ok(lock)
     }
+
+    /// Tells those who look at the lock if this process waits for free space on the disk.
+    pub fn note_wait_for_space(&self, waits: bool) {
+        let pid = std::process::id();
+        let text = if waits { format!("{pid}\n{AWAITS_SPACE}\n") } else { pid.to_string() };
+        if let Err(error) = self.write(&text) {
+            tracing::debug!(%error, "Cannot write to the lock file that the disk is full");
+        }
+    }
+
+    /// Writes the text in place: the file keeps its space on a full disk.
+    fn write(&self, text: &str) -> io::Result<()> {
+        self.file.write_all_at(text.as_bytes(), 0)?;
+        self.file.set_len(text.len() as u64)
+    }
+}
+
+fn try_lock(file: &File) -> Result<(), TryLockError> {
+    for _ in 1..ATTEMPTS {
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => sleep(ATTEMPT_PAUSE),
+            tried => return tried,
+        }
+    }
+    file.try_lock()
 }

@@ -212,8 +212,12 @@ async fn rights_of_others_are_wrong_and_taken_away() {
         .collect();
     let said: Vec<_> = said.iter().map(String::as_str).collect();
     found(&fixture.run(&["doctor"]).await, 1, &said);
+    let exposed = "my.key holds a secret and everyone";
+    assert!(fixture.run(&["check"]).await.out.contains(exposed));
     let ended = fixture.run(&["doctor", "--fix"]).await;
     assert!(ended.out.contains("ok    files: repaired: others on this machine"), "{}", ended.out);
+    // It does not warn of what it has repaired.
+    assert!(!ended.out.contains(exposed) && !ended.out.contains("WRONG files"), "{}", ended.out);
     for path in &open {
         let mode = fs::metadata(path).unwrap().permissions().mode();
         assert_eq!(mode & 0o077, 0, "{}", path.display());

@@ -20,7 +20,9 @@ use super::{
     chat, events, folders, guard, health, lists, logins, metrics, openai, page, proposed,
     questions, sign_ins, stream, webhooks,
 };
+use crate::channels::web::GatewayPort;
 use crate::gateway::config::RequestTimes;
+use crate::replies;
 
 /// Maximum size of a header, in bytes, and number of its lines.
 const HEADER_BYTES_MAX: usize = 16 * 1024;
@@ -76,11 +78,14 @@ async fn bind(gateway: &HttpGateway, stop: &CancellationToken) -> Option<TcpList
         match TcpListener::bind(listen).await {
             Ok(listener) => {
                 let bound = listener.local_addr().unwrap_or(listen);
+                gateway.web.note_port(GatewayPort::Open);
                 gateway.url.send_replace(Some(gateway.url_of(bound)));
                 tracing::info!(address = %bound, "The gateway listens");
                 return Some(listener);
             }
             Err(error) => {
+                let reason = replies::gateway_cannot_listen(listen, &error);
+                gateway.web.note_port(GatewayPort::Refused(reason));
                 if !is_logged {
                     tracing::error!(address = %listen, %error, "The gateway cannot listen, will keep trying");
                     is_logged = true;

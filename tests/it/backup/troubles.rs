@@ -1,7 +1,7 @@
 //! Backups in trouble: wrong clocks, files that cannot be read, folders of several homes, leftovers, full disks.
 
 use std::fs::{self, File};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
@@ -363,4 +363,31 @@ async fn a_full_disk_is_named_as_such_and_not_as_a_damaged_backup() {
     assert_eq!(ended.code, Some(1), "{ended:?}");
     assert!(ended.err.contains("onto-itself.tar.gz"), "{ended:?}");
     assert!(!ended.err.contains("Restore it from a backup"), "{ended:?}");
+}
+
+#[tokio::test]
+async fn what_root_makes_in_the_home_of_another_account_is_that_accounts() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let api = BotApi::start().await;
+    let fixture = ProgramFixture::new(&home(&api));
+    fixture.daemon().await.terminate().await;
+    let file = back_up(&fixture).await;
+    let home = fixture.home();
+    fs::remove_dir_all(&home).unwrap();
+    fs::create_dir(&home).unwrap();
+    fs::set_permissions(&home, fs::Permissions::from_mode(0o700)).unwrap();
+    chown(&home, Some(12345), Some(12345)).unwrap();
+    let ended = fixture.run(&["restore", file.to_str().unwrap()]).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let roots = || -> Vec<String> {
+        let is_roots = |name: &String| fs::metadata(home.join(name)).unwrap().uid() == 0;
+        names(&home).into_iter().filter(is_roots).collect()
+    };
+    assert_eq!(roots(), Vec::<String>::new());
+    assert!(home.join("lock").exists());
+    fixture.daemon().await.terminate().await;
+    assert!(home.join("starts.json").exists() && home.join("ballast").exists());
+    assert_eq!(roots(), Vec::<String>::new());
 }

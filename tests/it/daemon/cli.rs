@@ -1,7 +1,8 @@
 //! What the command line prints, and how it ends.
 
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::{self, File};
+use std::process::Stdio;
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
@@ -136,6 +137,48 @@ async fn explain_gives_the_decision_and_its_reason() {
         assert_eq!(ended.code, Some(code), "{args:?}: {ended:?}");
     }
     assert!(!fixture.home().exists());
+}
+
+/// Runs a command with this standard output. Returns its exit code and what it says of errors.
+async fn run_into(
+    fixture: &ProgramFixture,
+    args: &[&str],
+    out: impl Into<Stdio>,
+) -> (Option<i32>, String) {
+    let mut command = fixture.command(&[], args);
+    command.stdin(Stdio::null()).stdout(out).stderr(Stdio::piped());
+    let ended = command.spawn().unwrap().wait_with_output().await.unwrap();
+    (ended.status.code(), String::from_utf8(ended.stderr).unwrap())
+}
+
+#[tokio::test]
+async fn output_that_is_lost_fails_unless_its_reader_has_gone_away() {
+    let fixture = ProgramFixture::new("");
+    // There is something to be shown from now on.
+    assert_eq!(fixture.run(&["chat", "-m", "hello"]).await.code, Some(0));
+    for args in [
+        &["--help"] as &[&str],
+        &["--version"],
+        &["completions", "bash"],
+        &["check"],
+        &["check", "--json"],
+        &["doctor"],
+        &["doctor", "--json"],
+        &["usage", "--json"],
+        &["sessions", "list", "--json"],
+        &["sessions", "export", "1"],
+        &["chat", "-m", "hello"],
+    ] {
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let (code, err) = run_into(&fixture, args, full).await;
+        assert_eq!(code, Some(1), "{args:?}: {err}");
+        assert!(err.contains("cannot write the output: No space left"), "{args:?}: {err}");
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let (code, err) = run_into(&fixture, args, writer).await;
+        assert_eq!(code, Some(0), "{args:?}: {err}");
+        assert!(!err.contains("cannot write"), "{args:?}: {err}");
+    }
 }
 
 #[tokio::test]

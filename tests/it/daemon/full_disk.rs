@@ -104,3 +104,42 @@ async fn the_owner_hears_of_a_full_disk_while_it_runs_and_while_a_start_waits() 
     api.wait_for_words(ADA.id, replies::START_WAITS_FOR_SPACE).await;
     assert!(daemon.terminate().await.success());
 }
+
+#[tokio::test]
+async fn a_start_that_waits_for_room_is_told_alike_by_every_command() {
+    let fixture = ProgramFixture::new("");
+    let Some(disk) = Disk::of(&fixture).await else {
+        return;
+    };
+    let daemon = disk.begin(&fixture);
+    logs(&daemon, "Started").await;
+    assert!(daemon.terminate().await.success());
+    fs::remove_file(disk.home.join("ballast")).unwrap();
+    disk.fill();
+    let daemon = disk.begin(&fixture);
+    logs(&daemon, "waiting for free space").await;
+    for command in [&["status"] as &[&str], &["reload"], &["run"], &["send", "--to", "owner", "x"]]
+    {
+        let ended = disk.run(&fixture, command).await;
+        assert_eq!(ended.code, Some(1), "{command:?}: {ended:?}");
+        let words = "which waits for free space on the disk";
+        assert!(ended.err.contains(words), "{command:?}: {ended:?}");
+        assert!(!ended.err.contains("no daemon runs"), "{command:?}: {ended:?}");
+    }
+    let ended = disk.run(&fixture, &["doctor"]).await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    for words in ["WRONG daemon: the daemon cannot start (process ", "free some space"] {
+        assert!(ended.out.contains(words), "{words}: {ended:?}");
+    }
+    assert!(!ended.out.contains("dmesg"), "{ended:?}");
+    disk.make_room();
+    logs(&daemon, "Started").await;
+    let ended = disk.run(&fixture, &["run"]).await;
+    assert!(ended.err.contains("another peacrab is running"), "{ended:?}");
+    assert!(!ended.err.contains("waits for free space"), "{ended:?}");
+    assert_eq!(disk.run(&fixture, &["status"]).await.code, Some(0));
+    assert!(daemon.terminate().await.success());
+    // The lock alone tells nothing of a daemon that has ended.
+    let ended = disk.run(&fixture, &["status"]).await;
+    assert!(ended.err.contains("no daemon runs"), "{ended:?}");
+}

@@ -50,6 +50,32 @@ async fn a_daemon_that_is_stuck_is_named_by_every_command() {
 }
 
 #[tokio::test]
+async fn that_no_daemon_runs_is_wrong_once_one_has_been_started() {
+    let fixture = ProgramFixture::new("");
+    let never = ["ok    daemon: none has been started in this home yet"];
+    found(&fixture.run(&["doctor"]).await, 0, &never);
+    // A command that opens the home for itself is no daemon.
+    assert_eq!(fixture.run(&["chat", "-m", "hello"]).await.code, Some(0));
+    assert!(fixture.home().join("state.db").exists());
+    found(&fixture.run(&["doctor"]).await, 0, &never);
+
+    let daemon = fixture.daemon().await;
+    let runs = format!(", version {}", env!("CARGO_PKG_VERSION"));
+    found(&fixture.run(&["doctor"]).await, 0, &["ok    daemon: it runs since 20", runs.as_str()]);
+    daemon.terminate().await;
+    let stopped = "WRONG daemon: none runs, although this home was in use: it was stopped";
+    found(&fixture.run(&["doctor"]).await, 1, &[stopped, "to do: ", "`peacrab run`"]);
+    fixture.daemon().await.kill().await;
+    let ended = fixture.run(&["doctor", "--json"]).await;
+    let report: Value = serde_json::from_str(&ended.out).unwrap();
+    assert_eq!((ended.code, &report["ok"]), (Some(1), &json!(false)), "{report}");
+    let findings: Vec<Finding> = serde_json::from_value(report["findings"].clone()).unwrap();
+    let daemon = findings.iter().find(|it| it.check == "daemon").unwrap();
+    assert_eq!(daemon.severity, Severity::Wrong);
+    assert!(daemon.words.ends_with("it has ended unexpectedly"), "{daemon:?}");
+}
+
+#[tokio::test]
 async fn warnings_of_the_config_are_findings_of_their_own() {
     let fixture = ProgramFixture::new("");
     let ended = fixture.run(&["doctor", "--json"]).await;

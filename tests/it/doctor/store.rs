@@ -44,7 +44,8 @@ async fn a_store_that_another_program_has_locked_is_not_to_be_restored() {
     assert!(ended.err.contains("has it locked. Close that program"), "{ended:?}");
     assert!(!ended.err.contains("backup"), "{ended:?}");
     drop(holder);
-    found(&fixture.run(&["doctor"]).await, 0, &["ok    store: readable"]);
+    let ended = fixture.run(&["doctor"]).await;
+    assert!(ended.out.contains("ok    store: readable"), "{}", ended.out);
 }
 
 #[tokio::test]
@@ -176,6 +177,34 @@ async fn a_workspace_that_is_gone_or_closed_is_wrong() {
         1,
         &["WRONG workspace: ", "is gone, although there is a store", "bring the folder back"],
     );
+}
+
+#[tokio::test]
+async fn a_mode_that_keeps_the_account_of_the_home_out_is_wrong() {
+    let (fixture, path) = used().await;
+    let (home, workspace) = (fixture.home(), fixture.home().join("workspace"));
+    let undo = home.join("undo");
+    if rustix::process::geteuid().is_root() {
+        // No mode keeps root out.
+        for path in [&home, &path, &undo, &workspace] {
+            std::os::unix::fs::chown(path, Some(12345), None).unwrap();
+        }
+    }
+    let set = |path: &Path, mode| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    for (path, closed, open) in [(&path, 0o400, 0o600), (&undo, 0o500, 0o700)] {
+        let words = format!("WRONG files: the mode of {} keeps its own", path.display());
+        let advice = format!("to do: chmod u+rwX {}", path.display());
+        assert!(!fixture.run(&["doctor"]).await.out.contains(&words));
+        set(path, closed);
+        found(&fixture.run(&["doctor"]).await, 1, &[words.as_str(), advice.as_str()]);
+        set(path, open);
+    }
+    set(&workspace, 0o500);
+    let words = ["WRONG workspace: account ", "cannot use 1 of its files and folders, such as "];
+    found(&fixture.run(&["doctor"]).await, 1, &words);
+    set(&workspace, 0o700);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use reqwest::StatusCode;
 use serde_json::Value;
 
 use super::browser::{Browser, client, config, rig, url};
-use crate::support::binary::ProgramFixture;
+use crate::support::binary::{ProgramFixture, until};
 use crate::support::rig::{Rig, RigOptions};
 
 #[tokio::test]
@@ -85,6 +85,36 @@ async fn nothing_listens_without_the_section_and_web_explains_it() {
     let ended = fixture.run(&["web"]).await;
     assert_eq!(ended.code, Some(1));
     assert!(ended.err.contains("[gateway]\nlisten = \"127.0.0.1:7450\""), "{}", ended.err);
+}
+
+#[tokio::test]
+async fn a_port_that_another_program_uses_is_told_and_tried_again() {
+    let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = other.local_addr().unwrap().port();
+    let fixture = ProgramFixture::new(&format!(
+        "[providers.main]\ntype = \"rehearsal\"\n[gateway]\nlisten = \"127.0.0.1:{port}\"\n"
+    ));
+    let daemon = fixture.daemon().await;
+    let state = async || fixture.status().await["channels"]["web"].clone();
+    let down = until("the trouble", async || {
+        let web = state().await;
+        (!web["trouble"].is_null()).then_some(web)
+    })
+    .await;
+    let trouble = down["trouble"].as_str().unwrap();
+    for words in [&*format!("127.0.0.1:{port} cannot be opened"), "in use", "`listen` of [gateway]"]
+    {
+        assert!(trouble.contains(words), "{words}: {trouble}");
+    }
+    assert_eq!(down["up"], false, "{down}");
+    let doctor = fixture.run(&["doctor"]).await;
+    assert_eq!(doctor.code, Some(1), "{}", doctor.out);
+    assert!(doctor.out.contains("WRONG channel web: down: "), "{}", doctor.out);
+    drop(other);
+    until("the port", async || (state().await["up"] == true).then_some(())).await;
+    assert!(state().await["trouble"].is_null());
+    assert!(fixture.run(&["web"]).await.out.contains(&format!("http://127.0.0.1:{port}/#")));
+    daemon.terminate().await;
 }
 
 #[tokio::test]
