@@ -1,7 +1,6 @@
 //! `peacrab cron`: jobs from the command line, by way of the daemon that runs, so that there is one
 //! writer. Where none runs, this process takes its place for one request.
 
-use anyhow::Context as _;
 use chrono::Utc;
 use clap::error::ErrorKind;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, Subcommand, value_parser};
@@ -223,7 +222,7 @@ pub(super) async fn handle(on: &Invocation, cron: Cron) -> anyhow::Result<()> {
         let plain = |words: String| anyhow::Error::msg(unescaped(&words));
         let order = wanted.read(asker, now, zone).map_err(plain)?;
         let look = |store: &_| schedule::handle(store, &JobScope::All, order, now, zone);
-        let found = store::read_offline(home, look)?.context(chat::NO_DAEMON)?;
+        let found = store::read_offline(home, look)?.ok_or_else(|| chat::no_data(home))?;
         print::line(&unescaped(&found.map_err(plain)?));
         return Ok(());
     }

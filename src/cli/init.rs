@@ -41,10 +41,13 @@ pub(super) async fn run(on: &Invocation, options: &InitOptions) -> anyhow::Resul
         done = Box::pin(take_steps(&mut setup, &config)) => done?,
         stopped = tokio::signal::ctrl_c() => {
             stopped.ok();
-            bail!("stopped; everything saved so far is kept. Run `peacrab init` to continue");
+            bail!(
+                "stopped; everything saved so far is kept. Run `{} init` to continue",
+                on.program()
+            );
         }
     }
-    let program = config::program(&on.home, &on.environment);
+    let program = on.program();
     let what = match file.exists() {
         true => format!("All is set up. The config is {}.", file.display()),
         false => "Nothing is set up yet, and rehearsal answers by fixed rules.".to_owned(),
@@ -97,7 +100,7 @@ async fn take_steps(setup: &mut Setup<'_>, config: &Config) -> anyhow::Result<()
 
 async fn offer_service(setup: &mut Setup<'_>) -> anyhow::Result<()> {
     let (on, dialog) = (setup.on, &setup.dialog);
-    let program = config::program(&on.home, &on.environment);
+    let program = on.program();
     let by_hand = format!("Start it with `{program} run`.");
     let is_empty = ["providers", "channels"].iter().all(|kind| setup.edit.names(kind).is_empty());
     let choice = match setup.options.service {

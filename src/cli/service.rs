@@ -115,7 +115,7 @@ pub(super) async fn handle(on: &Invocation, command: ServiceCommand) -> anyhow::
             print::line(&uninstall(&on.environment, whose.manager()).await?);
         }
         ServiceCommand::Status { whose, json } => {
-            return show_status(&on.environment, whose, ResultForm::of(json)).await;
+            return show_status(on, whose, ResultForm::of(json)).await;
         }
         ServiceCommand::Logs { whose, follow, lines } => {
             let lines = format!("--lines={lines}");
@@ -129,11 +129,11 @@ pub(super) async fn handle(on: &Invocation, command: ServiceCommand) -> anyhow::
 
 /// Shows the service of the named manager, or else of the first that knows one. It fails if that does not run.
 async fn show_status(
-    environment: &Environment,
+    on: &Invocation,
     whose: ServiceScope,
     form: ResultForm,
 ) -> anyhow::Result<ExitCode> {
-    let found = find_service(environment, whose).await?;
+    let found = find_service(&on.environment, whose).await?;
     let runs =
         found.as_ref().is_some_and(|it| matches!(it.active.as_str(), "active" | "reloading"));
     if form == ResultForm::Json {
@@ -141,7 +141,7 @@ async fn show_status(
         return Ok(if runs { ExitCode::SUCCESS } else { ExitCode::FAILURE });
     }
     let Some(state) = found else {
-        bail!("the service is not installed; `peacrab service install` installs it");
+        bail!("the service is not installed; `{} service install` installs it", on.program());
     };
     let manager = if state.is_users { Manager::User } else { Manager::System };
     let status = systemd::systemctl(manager, &["status", "--no-pager", "--lines=5", UNIT]);

@@ -28,6 +28,17 @@ fn config(fixture: &ProgramFixture) -> std::path::PathBuf {
     fixture.folder().join("config.toml")
 }
 
+/// The command that the program names for its home and its config.
+fn command_here(fixture: &ProgramFixture, command: &str) -> String {
+    let (home, config) = (fixture.home(), config(fixture));
+    format!(" --home {} --config {} {command}`", home.display(), config.display())
+}
+
+/// A text without the ends of its lines.
+fn unwrapped(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 fn answer(text: &str) -> Reply {
     let chunk = |delta: Value, finish: Option<&str>| json!({"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]});
     Reply::events(&[chunk(json!({"content": text}), None), chunk(json!({}), Some("stop"))])
@@ -162,6 +173,8 @@ async fn ctrl_c_leaves_the_terminal_and_a_whole_config() {
     screen.type_keys("\x03");
     screen.wait_for_words("stopped").await;
     assert_eq!(screen.ends().await, Some(1));
+    // The command that goes on is for this home and this config.
+    assert!(screen.raw().contains(&command_here(&fixture, "init")), "{}", screen.raw());
     let written = fs::read_to_string(config(&fixture)).unwrap();
     assert!(written.contains("[providers.ollama]") && !written.contains("channels"), "{written}");
     assert_eq!(fixture.run(&["check"]).await.code, Some(0));
@@ -394,6 +407,10 @@ async fn a_script_without_options_is_told_which_to_give() {
     let ended = fixture.run(&["init", "--yes", "--provider", "none", "--channel", "none"]).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert!(!ended.out.contains("All is set up") && !config(&fixture).exists(), "{ended:?}");
+    for command in ["init", "chat", "run", "doctor"] {
+        let here = command_here(&fixture, command);
+        assert!(unwrapped(&ended.out).contains(&here), "{here}: {ended:?}");
+    }
 }
 
 #[tokio::test]

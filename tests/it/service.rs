@@ -152,7 +152,7 @@ async fn a_service_that_would_lack_variables_of_this_shell_is_refused() {
     // Where nothing is set up, it would answer nobody.
     let ended = install(&[]).await;
     assert_eq!(ended.code, Some(1), "{ended:?}");
-    assert!(ended.err.contains("peacrab init"), "{ended:?}");
+    assert!(ended.err.contains(&format!("--home {} init`", fixture.home().display())), "{ended:?}");
     // What starts by a variable of this shell does not start there.
     let key = ("OPENAI_API_KEY", "sk-test-0123456789");
     let ended = install(&[key, ("EDITOR", "vi")]).await;

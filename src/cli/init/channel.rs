@@ -152,7 +152,10 @@ pub(super) async fn set_up(
         if options.owner.is_some() {
             bail!("--owner names you on a chat platform, and none is set up: give --channel");
         }
-        setup.dialog.say("No platform is set up; `peacrab chat` talks to the bot in a terminal.\n");
+        setup.dialog.say(&format!(
+            "No platform is set up; `{} chat` talks to the bot in a terminal.\n",
+            setup.on.program()
+        ));
         return Ok(None);
     };
     let known = tokens_of_options(setup, guide)?.or_else(|| tokens_of_environment(setup, guide));

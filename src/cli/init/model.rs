@@ -56,8 +56,11 @@ const VENDORS: [Vendor; 3] = [
     },
 ];
 
-const NO_MODEL: &str =
-    "No model is set up. Until you run `peacrab init` again, rehearsal answers by fixed rules.\n";
+fn no_model(program: &str) -> String {
+    format!(
+        "No model is set up. Until you run `{program} init` again, rehearsal answers by fixed rules.\n"
+    )
+}
 
 /// The person's choice.
 enum Chosen {
@@ -100,9 +103,9 @@ pub(super) async fn set_up(setup: &mut Setup<'_>, config: &Config) -> anyhow::Re
         };
         let tried = match chosen {
             Chosen::None => {
-                setup.dialog.say(match setup.dead_model {
-                    Some(_) => "The model of the config is kept.\n",
-                    None => NO_MODEL,
+                setup.dialog.say(&match setup.dead_model {
+                    Some(_) => "The model of the config is kept.\n".to_owned(),
+                    None => no_model(&setup.on.program()),
                 });
                 return Ok(());
             }

@@ -12,7 +12,7 @@ use super::super::dialog::TRIES_MAX;
 use super::super::{chat, send};
 use super::channel::{NewOwner, TestedBot};
 use super::setup::Setup;
-use crate::config::{self, Config};
+use crate::config::Config;
 use crate::control::send::{SendOutcome, SendRequest};
 use crate::control::{ControlRequest, ControlServer, Response};
 use crate::daemon::Daemon;
@@ -23,7 +23,7 @@ use crate::store;
 /// Pairs the owner, if there is none. The daemon of this home runs meanwhile, in this process.
 pub(super) async fn pair(setup: &mut Setup<'_>, bot: &TestedBot) -> anyhow::Result<()> {
     let on = setup.on;
-    let program = config::program(&on.home, &on.environment);
+    let program = on.program();
     let config = on.load()?;
     let has_owner =
         config.has_owner(&store::try_read(&on.home, people::paired).unwrap_or_default());

@@ -151,6 +151,8 @@ async fn commands_that_need_a_daemon_say_so() {
         let ended = fixture.run(args).await;
         assert_eq!((ended.code, ended.out.as_str()), (Some(1), ""), "{ended:?}");
         assert!(ended.err.contains("no daemon runs"), "{ended:?}");
+        let start = format!("--home {} run`", fixture.home().display());
+        assert!(ended.err.contains(&start), "{ended:?}");
     }
 }
 
