@@ -106,9 +106,8 @@ pub(super) fn message_to_say(option: Option<String>) -> anyhow::Result<Option<Ch
 pub(super) async fn actions(home: &Path, limit: usize) -> anyhow::Result<Vec<Action>> {
     if connect(home).await?.is_none() {
         let limit = limit.clamp(1, control::ACTIONS_MAX);
-        return Ok(
-            store::read_offline(home, |store| listed_actions(store, limit))?.unwrap_or_default()
-        );
+        let read = |store: &_| listed_actions(store, limit);
+        return store::read_offline(home, read)?.ok_or_else(|| no_data(home));
     }
     match ask(home, &ControlRequest::Actions { limit }).await? {
         Response::Actions(actions) => Ok(actions),

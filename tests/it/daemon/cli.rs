@@ -221,8 +221,11 @@ async fn of_many_terminals_at_once_each_is_answered_or_told_why_not() {
 #[tokio::test]
 async fn what_was_done_is_listed_and_undone_with_and_without_a_daemon() {
     let fixture = ProgramFixture::new(&home_at("http://127.0.0.1:9", TOKEN));
-    let nothing = fixture.run(&["actions", "--json"]).await;
-    assert_eq!((nothing.code, nothing.out.trim()), (Some(0), "[]"), "{nothing:?}");
+    for args in [&["actions", "--json"] as &[&str], &["actions"]] {
+        let nothing = fixture.run(args).await;
+        assert_eq!((nothing.code, nothing.out.as_str()), (Some(1), ""), "{nothing:?}");
+        assert!(nothing.err.contains("there is no data in this home yet"), "{nothing:?}");
+    }
     let file = fixture.home().join("workspace/log.md");
     fixture.run(&["chat", "-m", "append one to log.md"]).await;
     assert!(file.exists());
@@ -233,6 +236,32 @@ async fn what_was_done_is_listed_and_undone_with_and_without_a_daemon() {
     // The undo was the second one.
     acts(&fixture, 3).await;
     assert!(!file.exists());
+}
+
+#[tokio::test]
+async fn why_of_what_is_not_known_fails_with_and_without_a_daemon() {
+    let fixture = ProgramFixture::new(&home_at("http://127.0.0.1:9", TOKEN));
+    fixture.run(&["chat", "-m", "append one to log.md"]).await;
+    let check = async || {
+        let known = fixture.run(&["why", "1"]).await;
+        assert_eq!(known.code, Some(0), "{known:?}");
+        assert!(known.out.contains("Action 1 · "), "{known:?}");
+        for (asked, words) in [
+            ("99", "There is no action 99 here."),
+            ("never.md", "None of my actions here changed"),
+            ("fact 99", "99"),
+            ("../outside", "Use /why"),
+        ] {
+            let ended = fixture.run(&["why", asked]).await;
+            assert_eq!(ended.code, Some(1), "{asked}: {ended:?}");
+            assert!(ended.out.contains(words), "{asked}: {ended:?}");
+            assert!(ended.err.contains("nothing was explained"), "{asked}: {ended:?}");
+        }
+    };
+    check().await;
+    let daemon = fixture.daemon().await;
+    check().await;
+    daemon.terminate().await;
 }
 
 async fn acts(fixture: &ProgramFixture, number: u32) {
