@@ -206,6 +206,27 @@ async fn status_and_logs_ask_systemd() {
 }
 
 #[tokio::test]
+async fn a_service_that_is_not_there_has_no_log() {
+    let fixture = fixture();
+    systemd(&fixture, "LoadState=not-found\\n");
+    let logs = async || service(&fixture, &["service", "logs", "--user"]).await;
+    let ended = logs().await;
+    assert_eq!((ended.code, ended.out.as_str()), (Some(1), ""), "{ended:?}");
+    assert!(ended.err.contains("not installed"), "{ended:?}");
+    // So it is where systemd does not run, and the reason is told.
+    put_program(&fixture, "systemctl", "echo 'Failed to connect to bus' >&2; exit 1");
+    let ended = logs().await;
+    assert_eq!((ended.code, ended.out.as_str()), (Some(1), ""), "{ended:?}");
+    assert!(ended.err.contains("Failed to connect to bus"), "{ended:?}");
+    // One that is installed has a log, also if its manager cannot be asked.
+    let unit = fixture.folder().join(".config/systemd/user/peacrab.service");
+    fs::create_dir_all(unit.parent().unwrap()).unwrap();
+    fs::write(&unit, "").unwrap();
+    let ended = logs().await;
+    assert_eq!((ended.code, ended.out.trim_end()), (Some(0), "a line of the log"), "{ended:?}");
+}
+
+#[tokio::test]
 async fn a_script_gets_the_state_of_the_service() {
     let fixture = fixture();
     let state = "LoadState=loaded\\nActiveState=active\\nUnitFileState=enabled\\nResult=success\\nNRestarts=3\\n";
@@ -290,7 +311,7 @@ async fn the_status_is_that_of_the_named_manager_and_logs_end_as_journalctl_does
         assert_eq!((ended.code, ended.out.trim_end()), (Some(0), "it runs"), "{ended:?}");
     }
     put_program(&fixture, "journalctl", "echo 'No journal files were found.' >&2; exit 3");
-    let ended = service(&fixture, &["service", "logs", "--user"]).await;
+    let ended = service(&fixture, &["service", "logs"]).await;
     assert_eq!(ended.code, Some(3), "{ended:?}");
     assert!(ended.err.contains("No journal files"), "{ended:?}");
 }
