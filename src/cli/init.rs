@@ -5,6 +5,7 @@ mod candidate;
 mod channel;
 mod model;
 mod pairing;
+mod platforms;
 mod setup;
 
 use std::process::ExitCode;
@@ -91,6 +92,7 @@ async fn home_of_system(
 }
 
 async fn take_steps(setup: &mut Setup<'_>, config: &Config) -> anyhow::Result<()> {
+    channel::check_options(setup, config)?;
     model::set_up(setup, config).await?;
     if let Some(bot) = channel::set_up(setup, config).await? {
         Box::pin(pairing::pair(setup, &bot)).await?;

@@ -457,9 +457,60 @@ async fn a_service_that_is_not_for_this_home_is_refused_before_the_first_questio
 }
 
 #[tokio::test]
-async fn a_config_that_cannot_be_written_is_named() {
+async fn options_that_contradict_each_other_are_refused_before_the_model_is_asked() {
+    let (model, api) = (own_server().await, BotApi::start().await);
+    let fixture = empty();
+    let token = fixture.folder().join("my-token");
+    fs::write(&token, api.token()).unwrap();
+    let (token, missing) = (token.display().to_string(), fixture.folder().join("missing"));
+    let missing = missing.display().to_string();
+    let telegram: &[&str] = &["--channel", "telegram", "--token-file", &token];
+    let no_id = [telegram, &["--owner", "fritz"]].concat();
+    let no_address = [telegram, &["--api-url", "ftp://x"]].concat();
+    for (args, words) in [
+        (&["--owner", "555"] as &[&str], "give --channel"),
+        (&["--channel", "none", "--owner", "555"], "give --channel"),
+        (&["--token-file", &token], "with --channel"),
+        (&["--channel", "icq"], "icq is not a platform"),
+        (&["--channel", "telegram"], "give --token-file"),
+        (&["--channel", "telegram", "--token-file", &missing], "cannot read"),
+        (no_id.as_slice(), "must be a user id"),
+        (no_address.as_slice(), "http:// on this machine"),
+    ] {
+        let base: &[&str] = &["init", "--yes", "--provider", &model.base_url];
+        let ended = fixture.run(&[base, args].concat()).await;
+        assert_eq!(ended.code, Some(1), "{args:?}: {ended:?}");
+        assert!(ended.err.contains(words), "{args:?}: {ended:?}");
+        // Nothing that Telegram has said, and no line of a file that does not exist.
+        assert!(!ended.err.contains("accept this"), "{args:?}: {ended:?}");
+        assert!(!ended.err.contains("config.toml"), "{args:?}: {ended:?}");
+        assert!(!ended.out.contains("Testing"), "{args:?}: {ended:?}");
+        assert!(!config(&fixture).exists(), "{args:?}");
+    }
+    // Somebody who can be asked learns of them before the first question, too.
+    let mut screen = begin(&fixture, 120, &["--channel", "icq"], &model);
+    screen.wait_for_words("icq is not a platform").await;
+    assert_eq!(screen.ends().await, Some(1));
+    assert!(!screen.raw().contains("Question"), "{}", screen.raw());
+}
+
+#[tokio::test]
+async fn a_platform_that_cannot_be_reached_is_not_said_to_refuse() {
+    let fixture = empty();
+    let token = fixture.folder().join("my-token");
+    fs::write(&token, "123456:ABC-DEF").unwrap();
+    let token = token.display().to_string();
+    let args = ["init", "--yes", "--provider", "none", "--channel", "telegram", "--token-file"];
+    let nowhere = [token.as_str(), "--api-url", "http://127.0.0.1:9"];
+    let ended = fixture.run(&[&args as &[&str], &nowhere].concat()).await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.err.contains("Telegram cannot be asked: "), "{ended:?}");
+    assert!(!ended.err.contains("accept"), "{ended:?}");
+}
+
+#[tokio::test]
+async fn a_config_that_cannot_be_written_is_named_before_anything_is_asked() {
     let (fixture, model) = (empty(), own_server().await);
-    model.reply(answer("OK"));
     // It is not there, and cannot be made.
     symlink(fixture.folder().join("nowhere").join("home"), fixture.home()).unwrap();
     let args = ["init", "--yes", "--provider", &model.base_url];
@@ -467,6 +518,15 @@ async fn a_config_that_cannot_be_written_is_named() {
     assert_eq!(ended.code, Some(1), "{ended:?}");
     let file = fixture.home().join("config.toml").display().to_string();
     assert!(ended.err.contains(&format!("cannot write {file}")), "{ended:?}");
+    assert!(!ended.out.contains("Testing"), "{ended:?}");
+    // Nobody types a key that could not be kept.
+    let mut command = fixture.bare_command(&["init", "--channel", "none"]);
+    let host = model.base_url.trim_end_matches("/v1").trim_start_matches("http://").to_owned();
+    command.env("OLLAMA_HOST", host);
+    let mut screen = Pty::begin(command, 200);
+    screen.wait_for_words("cannot write").await;
+    assert_eq!(screen.ends().await, Some(1));
+    assert!(!screen.raw().contains("Question 1"), "{}", screen.raw());
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use clap::Args;
 use zeroize::Zeroizing;
 
@@ -76,9 +76,17 @@ impl Setup<'_> {
         &self.on.environment
     }
 
+    /// Checks that what is tested next can be saved.
+    pub(super) fn check_writable(&self) -> anyhow::Result<()> {
+        let checked = self.edit.check_writable();
+        checked.with_context(|| format!("cannot write {}", self.edit.file().display()))
+    }
+
     /// Saves the config that was tested.
     pub(super) fn save(&mut self, edit: ConfigEdit) -> anyhow::Result<Config> {
-        let config = edit.load(&self.on.environment)?;
+        let config = edit.load(&self.on.environment);
+        // Their places are in a file that does not exist yet.
+        let config = config.map_err(|faults| anyhow!("cannot save this: {}", faults.messages()))?;
         edit.save().with_context(|| format!("cannot write {}", edit.file().display()))?;
         self.edit = edit;
         Ok(config)
