@@ -12,6 +12,7 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 
+use super::chat;
 use super::dialog::Dialog;
 use super::invocation::Invocation;
 use super::service::{self, ServiceChoice};
@@ -33,11 +34,7 @@ pub(super) async fn run(on: &Invocation, options: &InitOptions) -> anyhow::Resul
     let edit = ConfigEdit::open(&file)?;
     let config = edit.load(&on.environment)?;
     let mut setup = Setup { on, options, dialog, edit, asked: 0, dead_model: None };
-    setup.dialog.say(&format!(
-        "This sets up Peacrab in {}. There are at most {QUESTIONS_MAX} questions. Each answer is tested at once. Press Enter \
-         to accept the answer in brackets, or Ctrl-C to stop; answers that passed their test are kept.\n",
-        on.home.display()
-    ));
+    setup.dialog.say(&opening(on, setup.dialog.asks()));
     tokio::select! {
         done = Box::pin(take_steps(&mut setup, &config)) => done?,
         stopped = tokio::signal::ctrl_c() => {
@@ -57,6 +54,20 @@ pub(super) async fn run(on: &Invocation, options: &InitOptions) -> anyhow::Resul
         "\n{what} `{program} doctor` checks it again at any time, `{program} chat` talks to it here."
     ));
     Ok(ExitCode::SUCCESS)
+}
+
+/// The first lines: for a person at a dialog that asks, or for a script.
+fn opening(on: &Invocation, asks: bool) -> String {
+    let home = on.home.display();
+    match asks {
+        true => format!(
+            "This sets up Peacrab in {home}. There are at most {QUESTIONS_MAX} questions. Each answer is tested at once. Press \
+             Enter to accept the answer in brackets, or Ctrl-C to stop; answers that passed their test are kept.\n"
+        ),
+        false => {
+            format!("This sets up Peacrab in {home}. Each part is tested before it is saved.\n")
+        }
+    }
 }
 
 /// Returns the invocation for the home of the system's service: root sets that one up, unless another home is named or in
@@ -103,7 +114,12 @@ async fn take_steps(setup: &mut Setup<'_>, config: &Config) -> anyhow::Result<()
 async fn offer_service(setup: &mut Setup<'_>) -> anyhow::Result<()> {
     let (on, dialog) = (setup.on, &setup.dialog);
     let program = on.program();
-    let by_hand = format!("Start it with `{program} run`.");
+    let by_hand = match chat::is_running(&on.home).await {
+        Ok(true) => {
+            format!("A daemon runs on this home; `{program} reload` lets it take what is new.")
+        }
+        Ok(false) | Err(_) => format!("Start it with `{program} run`."),
+    };
     let is_empty = ["providers", "channels"].iter().all(|kind| setup.edit.names(kind).is_empty());
     let choice = match setup.options.service {
         Some(choice) => choice,

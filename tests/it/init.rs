@@ -222,6 +222,10 @@ async fn options_answer_everything() {
     let ended = fixture.run(&args).await;
     assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
     model.finish();
+    // A script is told of no questions.
+    let out = unwrapped(&ended.out);
+    assert!(!out.contains("questions") && !out.contains("Enter"), "{out}");
+    assert!(out.contains("Start it with"), "{out}");
     api.wait_for_words(ADA.id, "Setup is complete").await;
     let daemon = fixture.daemon().await;
     model.reply(answer("Hello, Ada."));
@@ -685,6 +689,9 @@ async fn a_daemon_that_runs_takes_the_new_channel_and_hears_the_owner() {
     screen.type_keys(&format!("{code}\r"));
     api.wait_for_words(ADA.id, "Setup is complete").await;
     assert_eq!(screen.ends().await, Some(0));
+    // It need not be started again.
+    let shown = unwrapped(&screen.raw());
+    assert!(!shown.contains("Start it with") && shown.contains(" reload`"), "{shown}");
     api.say(&crate::support::binary::said(&ADA, "hello"));
     api.wait_for_words(ADA.id, "You said: hello").await;
     daemon.terminate().await;
