@@ -131,7 +131,7 @@ async fn handle(cli: Cli) -> anyhow::Result<ExitCode> {
             return backup_commands::back_up(home, file, ResultForm::of(json));
         }
         CliCommand::Restore { file, replace, json } => {
-            backup_commands::restore(home, &file, replace, ResultForm::of(json))?;
+            backup_commands::restore(&on, &file, replace, ResultForm::of(json))?;
         }
         CliCommand::Service(command) => return service::handle(&on, command).await,
         CliCommand::Import { bot, path, json } => {
