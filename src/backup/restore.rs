@@ -219,6 +219,7 @@ fn unusable(home: &Path, file: &Path, error: OpenError) -> BackupError {
         // Advice about the store of a home would mislead here.
         OpenError::Damaged { cause, .. } => damaged(file, cause),
         OpenError::Emptied { .. } => damaged(file, "its store is empty"),
+        OpenError::Older { found, .. } => BackupError::Older { file: file.to_owned(), found },
         error => damaged(file, error),
     }
 }
