@@ -10,6 +10,7 @@ mod doctor;
 mod explain;
 pub mod import;
 mod init;
+mod interrupts;
 mod invocation;
 mod backup_commands;
 mod manual;

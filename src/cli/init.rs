@@ -10,16 +10,15 @@ mod setup;
 
 use std::process::ExitCode;
 
-use anyhow::bail;
-
 use super::chat;
 use super::dialog::Dialog;
+use super::interrupts::Interrupts;
 use super::invocation::Invocation;
 use super::service::{self, ServiceChoice};
 use crate::config::edit::ConfigEdit;
 use crate::config::{self, Config, Environment};
 pub(super) use setup::InitOptions;
-use setup::{QUESTIONS_MAX, Setup};
+use setup::{QUESTIONS_MAX, Setup, unless_stopped};
 
 pub(super) async fn run(on: &Invocation, options: &InitOptions) -> anyhow::Result<ExitCode> {
     rustls::crypto::ring::default_provider().install_default().ok();
@@ -35,16 +34,7 @@ pub(super) async fn run(on: &Invocation, options: &InitOptions) -> anyhow::Resul
     let config = edit.load(&on.environment)?;
     let mut setup = Setup { on, options, dialog, edit, asked: 0, dead_model: None };
     setup.dialog.say(&opening(on, setup.dialog.asks()));
-    tokio::select! {
-        done = Box::pin(take_steps(&mut setup, &config)) => done?,
-        stopped = tokio::signal::ctrl_c() => {
-            stopped.ok();
-            bail!(
-                "stopped; everything saved so far is kept. Run `{} init` to continue",
-                on.program()
-            );
-        }
-    }
+    Box::pin(take_steps(&mut setup, &config, Interrupts::watch()?)).await?;
     let program = on.program();
     let what = match file.exists() {
         true => format!("All is set up. The config is {}.", file.display()),
@@ -102,13 +92,22 @@ async fn home_of_system(
     None
 }
 
-async fn take_steps(setup: &mut Setup<'_>, config: &Config) -> anyhow::Result<()> {
-    channel::check_options(setup, config)?;
-    model::set_up(setup, config).await?;
-    if let Some(bot) = channel::set_up(setup, config).await? {
-        Box::pin(pairing::pair(setup, &bot)).await?;
+async fn take_steps(
+    setup: &mut Setup<'_>,
+    config: &Config,
+    mut interrupts: Interrupts,
+) -> anyhow::Result<()> {
+    let on = setup.on;
+    let first = Box::pin(async {
+        channel::check_options(setup, config)?;
+        model::set_up(setup, config).await?;
+        channel::set_up(setup, config).await
+    });
+    if let Some(bot) = unless_stopped(on, &mut interrupts, first).await? {
+        // It stops by itself, because its daemon has to end in order.
+        Box::pin(pairing::pair(setup, &bot, &mut interrupts)).await?;
     }
-    offer_service(setup).await
+    unless_stopped(on, &mut interrupts, Box::pin(offer_service(setup))).await
 }
 
 async fn offer_service(setup: &mut Setup<'_>) -> anyhow::Result<()> {

@@ -5,6 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use peacrab::channels::slack::manifest;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::support::binary::{ProgramFixture, until};
@@ -184,6 +185,63 @@ async fn ctrl_c_leaves_the_terminal_and_a_whole_config() {
     screen.wait_for_words("The config has a model already.").await;
     assert_eq!(screen.ends().await, Some(0));
     assert_eq!(fs::read_to_string(config(&fixture)).unwrap(), written);
+}
+
+#[tokio::test]
+async fn a_signal_at_any_question_leaves_the_terminal_and_the_home_in_order() {
+    let stop = |screen: &Pty, signal: Signal| {
+        let pid = i32::try_from(screen.pid()).unwrap();
+        kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
+    };
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
+        let (fixture, none, api) = (empty(), own_server().await, BotApi::start().await);
+        let host = none.base_url.trim_end_matches("/v1").trim_start_matches("http://").to_owned();
+        // Not the leader of a session: the kernel resets the terminal of one that ends.
+        let start = || {
+            let args = ["init", "--provider", "none", "--api-url", api.url()];
+            let mut command = fixture.command(&[], &args);
+            command.env("OLLAMA_HOST", &host);
+            Pty::begin(command, 120)
+        };
+        let mut screen = start();
+        screen.wait_for_words("1 Telegram").await;
+        screen.type_keys("\r");
+        screen.wait_for_words("(it is not shown):").await;
+        assert!(!screen.shows_keys());
+        stop(&screen, signal);
+        assert_eq!(screen.ends().await, Some(1), "{signal:?}");
+        assert!(screen.shows_keys(), "{signal:?}");
+        screen.wait_for_words("stopped").await;
+
+        // The daemon that waits for the code ends in order.
+        let mut screen = start();
+        screen.wait_for_words("1 Telegram").await;
+        screen.type_keys("\r");
+        screen.wait_for_words("(it is not shown):").await;
+        screen.type_keys(&format!("{}\r", api.token()));
+        screen.wait_for_words("Code [later]:").await;
+        until("the daemon", async || fixture.home().join("control.sock").exists().then_some(()))
+            .await;
+        stop(&screen, signal);
+        assert_eq!(screen.ends().await, Some(1), "{signal:?}");
+        screen.wait_for_words("peacrab: stopped").await;
+        assert!(!screen.raw().contains("]: peacrab:"), "{}", screen.raw());
+        for name in ["control.sock", "state.db-wal"] {
+            assert!(!fixture.home().join(name).exists(), "{signal:?}: {name}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn ctrl_d_at_a_question_says_that_answers_are_kept_on_a_line_of_its_own() {
+    let (fixture, none) = (empty(), own_server().await);
+    let mut screen = begin(&fixture, 120, &["--provider", "none"], &none);
+    screen.wait_for_words("Number [1]:").await;
+    screen.type_keys("\x04");
+    screen.wait_for_words("Answers that passed their test are kept").await;
+    assert_eq!(screen.ends().await, Some(1));
+    let lines = screen.screen();
+    assert!(lines.iter().any(|line| line.starts_with("peacrab: the input ended")), "{lines:?}");
 }
 
 #[tokio::test]

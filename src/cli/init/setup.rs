@@ -8,6 +8,7 @@ use clap::Args;
 use zeroize::Zeroizing;
 
 use super::super::dialog::Dialog;
+use super::super::interrupts::Interrupts;
 use super::super::invocation::Invocation;
 use super::super::service::ServiceChoice;
 use crate::config::edit::ConfigEdit;
@@ -90,6 +91,21 @@ impl Setup<'_> {
         edit.save().with_context(|| format!("cannot write {}", edit.file().display()))?;
         self.edit = edit;
         Ok(config)
+    }
+}
+
+/// Does a part of the setup. A signal drops it, and is an error that says how to continue.
+pub(super) async fn unless_stopped<T>(
+    on: &Invocation,
+    interrupts: &mut Interrupts,
+    part: impl Future<Output = anyhow::Result<T>>,
+) -> anyhow::Result<T> {
+    tokio::select! {
+        done = part => done,
+        () = interrupts.next() => Err(anyhow!(
+            "stopped; everything saved so far is kept. Run `{} init` to continue",
+            on.program()
+        )),
     }
 }
 
