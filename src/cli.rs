@@ -8,6 +8,7 @@ mod cron;
 mod dialog;
 mod doctor;
 mod explain;
+mod help;
 pub mod import;
 mod init;
 mod interrupts;
@@ -69,7 +70,7 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
     let cli = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
         Err(error) => {
-            error.print().ok();
+            help::show(&error);
             return ExitCode::from(u8::from(error.use_stderr()) * USED_WRONGLY);
         }
     };
@@ -191,8 +192,10 @@ async fn handle(cli: Cli) -> anyhow::Result<ExitCode> {
 /// Shows the state of the daemon. Fails if it is unhealthy, for a health check.
 async fn show_status(home: &Path, json: bool) -> anyhow::Result<ExitCode> {
     let status = chat::status(home).await?;
-    let words = if json { serde_json::to_string_pretty(&status)? } else { print::status(&status) };
-    print::line(&words);
+    match json {
+        true => print::line(&serde_json::to_string_pretty(&status)?),
+        false => print::wrapped("", &print::status(&status)),
+    }
     Ok(if status.health.is_well() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::support::binary::{ProgramFixture, home, home_at, until};
 use crate::support::bot_api::BotApi;
+use crate::support::pty::Pty;
 
 const TOKEN: &str = "4242:AAAA-this-is-a-token-of-the-right-length";
 
@@ -154,6 +155,37 @@ async fn commands_that_need_a_daemon_say_so() {
         let start = format!("--home {} run`", fixture.home().display());
         assert!(ended.err.contains(&start), "{ended:?}");
     }
+}
+
+#[tokio::test]
+async fn help_status_and_check_are_as_wide_as_the_terminal() {
+    const COLUMNS: u16 = 40;
+    let fixture = ProgramFixture::new(&home_at("http://127.0.0.1:9", TOKEN));
+    let _daemon = fixture.daemon().await;
+    for args in [
+        &["--help"] as &[&str],
+        &["help", "init"],
+        &["init", "--help"],
+        &["cron", "--help"],
+        &["cron", "add", "--help"],
+        &["service", "logs", "--help"],
+        &["budget", "set", "a", "--json"],
+        &["status"],
+        &["check"],
+    ] {
+        let mut screen = Pty::begin(fixture.command(&Pty::session(), args), COLUMNS);
+        screen.ends().await;
+        screen.wait_for("output", |lines| lines.len() > 3).await;
+        for line in screen.raw().lines().map(str::trim_end) {
+            let is_one_word = !line.trim().contains(' ');
+            let fits = is_one_word || line.chars().count() <= usize::from(COLUMNS);
+            assert!(fits, "{args:?}: {line}\n{}", screen.raw());
+        }
+    }
+    // Another program gets whole lines, also where the screen is narrow.
+    let help = fixture.run(&["init", "--help"]).await;
+    assert_eq!((help.code, help.err.as_str()), (Some(0), ""), "{help:?}");
+    assert!(help.out.lines().any(|line| line.len() > 100), "{help:?}");
 }
 
 #[tokio::test]
