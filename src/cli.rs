@@ -23,6 +23,7 @@ mod sessions;
 mod usage;
 pub mod service;
 mod service_environment;
+pub mod shell_words;
 mod systemd;
 mod update;
 mod web;

@@ -22,6 +22,7 @@ use tokio::time::{sleep, timeout};
 
 use super::invocation::Invocation;
 use super::print;
+use super::shell_words::in_shell;
 use crate::channels::markup::unescaped;
 use crate::config::{self, Environment, TERMINAL};
 use crate::control::listing::{self, Listing};
@@ -237,7 +238,7 @@ async fn ask_over(
     let line = BufReader::new(read).lines().next_line().await?;
     let line = line.context("the daemon closed the connection; see its log")?;
     let shown = |words: String| match is_answered_as_in_chat(request) {
-        true => unescaped(&words),
+        true => in_shell(&unescaped(&words)),
         false => words,
     };
     match serde_json::from_str(&line)? {

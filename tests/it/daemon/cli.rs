@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use futures_util::future::join_all;
+use peacrab::cli::shell_words::in_shell;
 use serde_json::{Value, json};
 
 use crate::support::binary::{ProgramFixture, home, home_at, until};
@@ -589,6 +590,25 @@ async fn rehearsal_shows_the_result_of_every_step() {
     assert!(ended.out.contains("beans") && ended.out.contains("seconds have passed"), "{ended:?}");
 }
 
+#[test]
+fn commands_of_a_chat_are_named_as_a_shell_knows_them() {
+    for (words, shown) in [
+        ("/pair list shows them.", "peacrab pair list shows them."),
+        ("There is none. /people lists them.", "There is none. peacrab people lists them."),
+        (
+            "To change one: /budget set (/people).",
+            "To change one: peacrab budget set (peacrab people).",
+        ),
+        ("`/usage`\n/heartbeat", "`peacrab usage`\npeacrab heartbeat"),
+        // Paths, other commands, and words that only look like it.
+        ("/home/pair and a/people, /peoples, //pair", "/home/pair and a/people, /peoples, //pair"),
+        ("/restart or /", "/restart or /"),
+        ("", ""),
+    ] {
+        assert_eq!(in_shell(words), shown);
+    }
+}
+
 #[tokio::test]
 async fn people_budgets_and_usage_are_shown_and_changed_from_the_command_line() {
     let fixture = ProgramFixture::new(&home_at("http://127.0.0.1:9", TOKEN));
@@ -617,8 +637,9 @@ async fn people_budgets_and_usage_are_shown_and_changed_from_the_command_line() 
         assert_eq!(person["accounts"][0]["channel"], "terminal");
         assert!(done(&["people", &number]).await.contains("Role: owner, by the config"));
         failed(&["people", "block", &number], 1, "is named in the config file").await;
-        failed(&["people", "remove", "p99", "--purge"], 1, "There is no such person").await;
-        failed(&["people", "promote", &number], 1, "Use /people").await;
+        failed(&["people", "remove", "p99", "--purge"], 1, "peacrab people lists them").await;
+        failed(&["people", "promote", &number], 1, "Use peacrab people, peacrab people pNUMBER")
+            .await;
         failed(&["people", "--purge"], 2, "required").await;
         let set = done(&["budget", "set", "guest", "20000", "month"]).await;
         assert!(set.contains("20,000 tokens for a month"), "{set}");
