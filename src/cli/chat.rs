@@ -237,13 +237,15 @@ async fn ask_over(
     send(&mut write, request).await?;
     let line = BufReader::new(read).lines().next_line().await?;
     let line = line.context("the daemon closed the connection; see its log")?;
-    let shown = |words: String| match is_answered_as_in_chat(request) {
-        true => in_shell(&unescaped(&words)),
-        false => words,
-    };
+    let is_of_chat = is_answered_as_in_chat(request);
+    // Jobs and heartbeats have texts of people, which are not ours to change.
+    let has_texts =
+        matches!(request, ControlRequest::Cron { .. } | ControlRequest::Heartbeat { .. });
     match serde_json::from_str(&line)? {
-        Response::Failed(words) => bail!(shown(words)),
-        Response::Done(words) => Ok(Response::Done(shown(words))),
+        Response::Failed(words) if is_of_chat => bail!(in_shell(&unescaped(&words))),
+        Response::Failed(words) => bail!(words),
+        Response::Done(words) if is_of_chat && has_texts => Ok(Response::Done(unescaped(&words))),
+        Response::Done(words) if is_of_chat => Ok(Response::Done(in_shell(&unescaped(&words)))),
         response => Ok(response),
     }
 }

@@ -1,7 +1,14 @@
 //! Commands of a chat as commands of a shell, in the words that the daemon answers with.
 
-/// The chat commands that the command line has under the same name, with the same words behind it.
-const COMMON: [&str; 5] = ["pair", "people", "budget", "heartbeat", "usage"];
+/// Chat commands that the command line has, too, with the same words behind them, and their names there.
+const COMMON: [(&str, &str); 6] = [
+    ("pair", "pair"),
+    ("people", "people"),
+    ("budget", "budget"),
+    ("heartbeat", "heartbeat"),
+    ("usage", "usage"),
+    ("jobs", "cron"),
+];
 
 /// Names chat commands as a shell knows them: `/people` is `peacrab people`.
 pub fn in_shell(words: &str) -> String {
@@ -15,11 +22,18 @@ pub fn in_shell(words: &str) -> String {
         let name: String = from[1..].chars().take_while(char::is_ascii_lowercase).collect();
         let after = from[1 + name.len()..].chars().next();
         let ends = after.is_none_or(|sign| sign.is_whitespace() || ".,;:)`".contains(sign));
-        match begins && ends && COMMON.contains(&name.as_str()) {
-            true => shown.push_str("peacrab "),
-            false => shown.push('/'),
+        let known = COMMON.iter().find(|(chat, _)| begins && ends && *chat == name);
+        match known {
+            Some((chat, shell)) => {
+                shown.push_str("peacrab ");
+                shown.push_str(shell);
+                rest = &from[1 + chat.len()..];
+            }
+            None => {
+                shown.push('/');
+                rest = &from[1..];
+            }
         }
-        rest = &from[1..];
     }
     shown + rest
 }

@@ -600,6 +600,7 @@ fn commands_of_a_chat_are_named_as_a_shell_knows_them() {
             "To change one: peacrab budget set (peacrab people).",
         ),
         ("`/usage`\n/heartbeat", "`peacrab usage`\npeacrab heartbeat"),
+        ("/jobs resume 1", "peacrab cron resume 1"),
         // Paths, other commands, and words that only look like it.
         ("/home/pair and a/people, /peoples, //pair", "/home/pair and a/people, /peoples, //pair"),
         ("/restart or /", "/restart or /"),
