@@ -1,4 +1,4 @@
-//! How a command hears that it is to end, where it ends in order.
+//! Signals that end a command, for commands that end in order.
 
 use anyhow::Context as _;
 use tokio::signal::unix::{Signal, SignalKind, signal};
