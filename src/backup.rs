@@ -13,6 +13,7 @@ pub mod schedule;
 mod settle;
 
 use std::collections::BTreeSet;
+use std::fs::Metadata;
 use std::io::{self, Read};
 use std::path::PathBuf;
 
@@ -50,14 +51,31 @@ pub struct BackupSummary {
     pub file: PathBuf,
     pub bytes: u64,
     pub files: u64,
-    /// Links, sockets and the like, which are left out.
-    pub skipped: u64,
+    pub skipped: SkippedEntries,
     /// Files with several names, some outside of the workspace: the archive has them in the downloads.
     pub moved: u64,
     /// The folders of the archive that have these.
     pub moved_to: BTreeSet<PathBuf>,
     /// Files and folders that could not be read.
     pub left_out: LeftOut,
+}
+
+/// Numbers of the entries that no backup has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SkippedEntries {
+    /// Symbolic links.
+    pub links: u64,
+    /// Named pipes, sockets and devices.
+    pub special: u64,
+}
+
+impl SkippedEntries {
+    fn add(&mut self, meta: &Metadata) {
+        match meta.is_symlink() {
+            true => self.links += 1,
+            false => self.special += 1,
+        }
+    }
 }
 
 /// The reason why a backup cannot be made or restored. Each message explains what to do.
@@ -99,6 +117,8 @@ pub enum BackupError {
     StillKnown(String),
     #[error("{file} was written by a newer peacrab ({version}); install that version first")]
     Newer { file: PathBuf, version: String },
+    #[error("a preview of peacrab wrote {file} (schema {found}), and this version cannot read it")]
+    Older { file: PathBuf, found: u32 },
     #[error("there is data in {0} already; --replace moves it into a folder beside it")]
     NotEmpty(PathBuf),
 }

@@ -8,8 +8,10 @@ mod cron;
 mod dialog;
 mod doctor;
 mod explain;
+mod help;
 pub mod import;
 mod init;
+mod interrupts;
 mod invocation;
 mod backup_commands;
 mod manual;
@@ -21,6 +23,7 @@ mod sessions;
 mod usage;
 pub mod service;
 mod service_environment;
+pub mod shell_words;
 mod systemd;
 mod update;
 mod web;
@@ -68,12 +71,12 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
     let cli = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
         Err(error) if error.use_stderr() => {
-            error.print().ok();
+            help::show(&error);
             return ExitCode::from(USED_WRONGLY);
         }
         // The help, or the version.
         Err(asked) => {
-            print::note_written(asked.print());
+            help::show(&asked);
             return with_output(ExitCode::SUCCESS);
         }
     };
@@ -143,7 +146,7 @@ async fn handle(cli: Cli) -> anyhow::Result<ExitCode> {
             return backup_commands::back_up(home, file, ResultForm::of(json));
         }
         CliCommand::Restore { file, replace, json } => {
-            backup_commands::restore(home, &file, replace, ResultForm::of(json))?;
+            backup_commands::restore(&on, &file, replace, ResultForm::of(json))?;
         }
         CliCommand::Service(command) => return service::handle(&on, command).await,
         CliCommand::Import { bot, path, json } => {
@@ -202,8 +205,10 @@ async fn handle(cli: Cli) -> anyhow::Result<ExitCode> {
 /// Shows the state of the daemon. Fails if it is unhealthy, for a health check.
 async fn show_status(home: &Path, json: bool) -> anyhow::Result<ExitCode> {
     let status = chat::status(home).await?;
-    let words = if json { serde_json::to_string_pretty(&status)? } else { print::status(&status) };
-    print::line(&words);
+    match json {
+        true => print::line(&serde_json::to_string_pretty(&status)?),
+        false => print::wrapped("", &print::status(&status)),
+    }
     Ok(if status.health.is_well() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

@@ -127,7 +127,7 @@ pub fn program(home: &Path, env: &Environment) -> String {
 }
 
 /// Quotes a path as a word of a shell.
-fn quoted(path: &Path) -> String {
+pub fn quoted(path: &Path) -> String {
     let text = path.display().to_string();
     let is_plain = |c: char| c.is_alphanumeric() || "/._-+:@,=%".contains(c);
     match text.chars().all(is_plain) {

@@ -72,7 +72,7 @@ pub(super) async fn handle(
 ) -> Result<(), StoreError> {
     let store = &services.bus.store;
     let Some(asked) = asked else {
-        return commits::reply(store, control, replies::WHY_USAGE.to_owned()).await;
+        return commits::refuse_command(store, control, replies::WHY_USAGE.to_owned()).await;
     };
     let role = role_of(services, &control.inbound.from, control.sender()).await?;
     let (at, chat_kind) = (control.inbound.from.clone(), control.inbound.chat_kind);
@@ -84,7 +84,8 @@ pub(super) async fn handle(
             let path = files.path(&given);
             // The same reply, whether the file exists, was changed, or neither.
             if !files.reaches(&path) {
-                return commits::reply(store, control, replies::not_yours_to_see(&given)).await;
+                return commits::refuse_command(store, control, replies::not_yours_to_see(&given))
+                    .await;
             }
             Some(ActionQuery::File(path))
         }
@@ -103,7 +104,7 @@ pub(super) async fn handle(
         Ok((!is_kept || scope == ActionScope::ALL).then_some((found, is_kept)))
     };
     let Some((reasons, is_kept)) = store.read(find_reasons).await? else {
-        return commits::reply(store, control, asked.not_found_text()).await;
+        return commits::refuse_command(store, control, asked.not_found_text()).await;
     };
     let is_own = is_own(services, control, role, &reasons).await?;
     let undoable =
@@ -154,7 +155,7 @@ async fn explain_fact(
         Ok(Some((fact, former)))
     };
     let Some((fact, former)) = store.read(query).await? else {
-        return commits::reply(store, control, replies::no_such_fact(id.0)).await;
+        return commits::refuse_command(store, control, replies::no_such_fact(id.0)).await;
     };
     let asker = Asker { who: control.sender(), role, chat_kind, is_own: true, is_kept: false };
     let former = former.iter().map(|it| {

@@ -16,7 +16,7 @@ use super::linked::{LinkedFiles, LinkedPath};
 use super::partial::{PartialBackup, folder_of};
 use super::{
     BackupError, BackupManifest, BackupSummary, FOLDERS, FORMAT, HomeMark, LeftOut, MANIFEST,
-    ReadReport, Reporting,
+    ReadReport, Reporting, SkippedEntries,
 };
 use crate::store::{self, HomeLock, OpenError};
 
@@ -93,7 +93,7 @@ type Archive = Builder<GzEncoder<BufWriter<File>>>;
 #[derive(Default)]
 struct PackedFiles {
     files: u64,
-    skipped: u64,
+    skipped: SkippedEntries,
     moved: u64,
     moved_to: BTreeSet<PathBuf>,
     left_out: LeftOut,
@@ -166,7 +166,7 @@ impl Packer<'_> {
                 } else if meta.is_file() {
                     self.pack_file(&path, &mut linked)?;
                 } else {
-                    self.packed.skipped += 1;
+                    self.packed.skipped.add(&meta);
                 }
             }
         }
@@ -194,7 +194,7 @@ impl Packer<'_> {
     fn open(&mut self, path: &Path) -> Option<FileToPack> {
         let opened = self.unless_unread(path, FileToPack::open(&self.home.join(path)))?;
         if !opened.meta.is_file() {
-            self.packed.skipped += 1;
+            self.packed.skipped.add(&opened.meta);
             return None;
         }
         Some(opened)

@@ -220,6 +220,7 @@ fn unusable(home: &Path, file: &Path, error: OpenError) -> BackupError {
         OpenError::Damaged { cause, .. } => damaged(file, cause),
         OpenError::Emptied { .. } => damaged(file, "its store is empty"),
         OpenError::Gone { .. } => damaged(file, "it has no store"),
+        OpenError::Older { found, .. } => BackupError::Older { file: file.to_owned(), found },
         error => damaged(file, error),
     }
 }

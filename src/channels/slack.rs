@@ -189,7 +189,8 @@ impl Slack {
             Some(scope) => ChannelError::Closed(format!(
                 "the app-level token may not do this: {scope} is needed. Make one with the scope \
                  connections:write at https://api.slack.com/apps under Basic Information, \
-                 App-Level Tokens. To correct a channel of the config, put it where its `app_token` is read from, and restart"
+                 App-Level Tokens. A bot that is in the config already takes it from where its `app_token` is read, after `peacrab \
+                 reload`"
             )),
             None => error.while_asking(),
         })?;

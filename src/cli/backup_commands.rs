@@ -7,10 +7,12 @@ use std::process::ExitCode;
 use chrono::Utc;
 use serde_json::json;
 
+use super::invocation::Invocation;
 use super::print::{self, ResultForm};
 use super::progress::ProgressLine;
 use crate::backup::restore::{Existing, restore_reporting};
-use crate::backup::{self, archive};
+use crate::backup::{self, SkippedEntries, archive};
+use crate::config;
 use crate::short_text::one_line;
 
 /// Makes a backup. It fails after the backup is made if some of the files are not in it.
@@ -35,7 +37,8 @@ pub(super) fn back_up(
             "file": made.file,
             "bytes": made.bytes,
             "files": made.files,
-            "links": made.skipped,
+            "links": made.skipped.links,
+            "special": made.skipped.special,
             "moved": made.moved,
             "moved_to": folders,
             "left_out": made.left_out.count,
@@ -45,8 +48,8 @@ pub(super) fn back_up(
     }
     let kilobytes = made.bytes.div_ceil(1024);
     print::line(&format!("{}: {} files, {kilobytes} kB", made.file.display(), made.files));
-    if made.skipped > 0 {
-        print::line(&format!("Left out: {} links and special files.", made.skipped));
+    if let Some(skipped) = skipped_words(made.skipped) {
+        print::line(&format!("Left out: {skipped}."));
     }
     if made.moved > 0 {
         print::line(&format!(
@@ -67,12 +70,25 @@ pub(super) fn back_up(
     Ok(code)
 }
 
+/// The entries that no backup has, counted. None if there are none.
+fn skipped_words(skipped: SkippedEntries) -> Option<String> {
+    let counts = [(skipped.links, "link"), (skipped.special, "special file")];
+    let counts = counts.into_iter().filter(|(count, _)| *count > 0);
+    let counts = counts.map(|(count, what)| match count {
+        1 => format!("1 {what}"),
+        count => format!("{count} {what}s"),
+    });
+    let words = counts.collect::<Vec<_>>().join(" and ");
+    (!words.is_empty()).then_some(words)
+}
+
 pub(super) fn restore(
-    home: &Path,
+    on: &Invocation,
     file: &Path,
     replace: bool,
     form: ResultForm,
 ) -> anyhow::Result<()> {
+    let home = &on.home;
     let existing = if replace { Existing::Replace } else { Existing::Refuse };
     let total = fs::metadata(file).ok().map(|meta| meta.len());
     let mut progress = ProgressLine::new("Restoring", total);
@@ -93,5 +109,12 @@ pub(super) fn restore(
         print::line(&format!("The earlier data is in {}.", before.display()));
     }
     print::line(&restored.pending);
+    let config = config::file(home, on.config.as_deref());
+    if !config.exists() {
+        print::line(&format!(
+            "There is no config at {}: no backup has it. Put your copy of it there, and the keys that it names.",
+            config.display()
+        ));
+    }
     Ok(())
 }

@@ -22,8 +22,9 @@ use tokio::time::{sleep, timeout};
 
 use super::invocation::Invocation;
 use super::print;
+use super::shell_words::in_shell;
 use crate::channels::markup::unescaped;
-use crate::config::{self, TERMINAL};
+use crate::config::{self, Environment, TERMINAL};
 use crate::control::listing::{self, Listing};
 use crate::control::{
     self, ChatLine, ControlRequest, ControlServer, MESSAGE_BYTES_MAX, Response, Status,
@@ -56,17 +57,26 @@ const SILENCE_MAX: Duration = Duration::from_secs(1);
 /// Bytes that may be under way in the pipe.
 const PIPE_BYTES: usize = 64 * 1024;
 
-/// Why there is nothing to list or to change.
-pub(super) const NO_DAEMON: &str =
-    "there is no data in this home yet; start the daemon with `peacrab run`";
-
 /// The greeting of the daemon's own terminal.
 const HELLO: &str = "Peacrab is running. Type a message, or /help. Ctrl-C stops the current work, Ctrl-C twice exits, \
                      Ctrl-D ends this conversation only.";
 
 /// The line after the end of the conversation at the daemon's own terminal.
-const DAEMON_GOES_ON: &str = "This conversation has ended, and Peacrab goes on. Ctrl-C exits; `peacrab chat` in another \
-                              terminal starts a new one.";
+fn daemon_goes_on(program: &str) -> String {
+    format!(
+        "This conversation has ended, and Peacrab goes on. Ctrl-C exits; `{program} chat` in another terminal starts a new one."
+    )
+}
+
+/// The command by which the daemon of a home is started.
+fn start_command(home: &Path) -> String {
+    format!("`{} run`", config::program(home, &Environment::of_process()))
+}
+
+/// Why there is nothing to list or to change.
+pub(super) fn no_data(home: &Path) -> anyhow::Error {
+    anyhow!("there is no data in this home yet; start the daemon with {}", start_command(home))
+}
 
 /// The lines before the greeting where neither a model nor a platform is set up.
 fn nothing_set_up(program: &str) -> String {
@@ -97,9 +107,8 @@ pub(super) fn message_to_say(option: Option<String>) -> anyhow::Result<Option<Ch
 pub(super) async fn actions(home: &Path, limit: usize) -> anyhow::Result<Vec<Action>> {
     if connect(home).await?.is_none() {
         let limit = limit.clamp(1, control::ACTIONS_MAX);
-        return Ok(
-            store::read_offline(home, |store| listed_actions(store, limit))?.unwrap_or_default()
-        );
+        let read = |store: &_| listed_actions(store, limit);
+        return store::read_offline(home, read)?.ok_or_else(|| no_data(home));
     }
     match ask(home, &ControlRequest::Actions { limit }).await? {
         Response::Actions(actions) => Ok(actions),
@@ -123,7 +132,9 @@ pub(super) async fn ask(home: &Path, request: &ControlRequest) -> anyhow::Result
     let Some(stream) = connect(home).await? else {
         match HomeLock::holder(home) {
             Some(holder) => bail!("{}: {}", not_open_yet(&holder), open_advice(&holder)),
-            None => bail!("no daemon runs on {}: start it with `peacrab run`", home.display()),
+            None => {
+                bail!("no daemon runs on {}: start it with {}", home.display(), start_command(home))
+            }
         }
     };
     let within = answer_time_max(request);
@@ -251,13 +262,15 @@ async fn ask_over(
     send(&mut write, request).await?;
     let line = BufReader::new(read).lines().next_line().await?;
     let line = line.context("the daemon closed the connection; see its log")?;
-    let shown = |words: String| match is_answered_as_in_chat(request) {
-        true => unescaped(&words),
-        false => words,
-    };
+    let is_of_chat = is_answered_as_in_chat(request);
+    // Jobs and heartbeats have texts of people, which are not ours to change.
+    let has_texts =
+        matches!(request, ControlRequest::Cron { .. } | ControlRequest::Heartbeat { .. });
     match serde_json::from_str(&line)? {
-        Response::Failed(words) => bail!(shown(words)),
-        Response::Done(words) => Ok(Response::Done(shown(words))),
+        Response::Failed(words) if is_of_chat => bail!(in_shell(&unescaped(&words))),
+        Response::Failed(words) => bail!(words),
+        Response::Done(words) if is_of_chat && has_texts => Ok(Response::Done(unescaped(&words))),
+        Response::Done(words) if is_of_chat => Ok(Response::Done(in_shell(&unescaped(&words)))),
         response => Ok(response),
     }
 }
@@ -280,7 +293,7 @@ pub(super) async fn usage(home: &Path, zone: Tz) -> anyhow::Result<String> {
     if connect(home).await?.is_none() {
         let midnight = schedule::midnight(Utc::now(), zone);
         let read = |store: &_| describe_usage(store, midnight, zone);
-        let words = store::read_offline(home, read)?.context(NO_DAEMON)?;
+        let words = store::read_offline(home, read)?.ok_or_else(|| no_data(home))?;
         return Ok(unescaped(&words));
     }
     match ask(home, &ControlRequest::Usage).await? {
@@ -294,7 +307,7 @@ pub(super) async fn listing(home: &Path, what: Listing, zone: Tz) -> anyhow::Res
     if connect(home).await?.is_none() {
         let nobody = People::default();
         let read = |store: &_| listing::read(store, &nobody, what, zone);
-        return store::read_offline(home, read)?.context(NO_DAEMON);
+        return store::read_offline(home, read)?.ok_or_else(|| no_data(home));
     }
     match ask(home, &ControlRequest::Listing { what }).await? {
         Response::Listing(listed) => Ok(listed),
@@ -337,12 +350,12 @@ pub(super) async fn through_memory(
 /// is being worked on. Never ends because there is nobody there.
 pub(super) async fn run_own_terminal(server: Arc<ControlServer>, on: &Invocation) {
     if !has_own_terminal() {
-        tracing::info!("There is no terminal to chat in. Use `peacrab chat`");
+        tracing::info!("There is no terminal to chat in. Use `{} chat`", on.program());
         tokio::signal::ctrl_c().await.ok();
         return;
     }
     if server.turns.models.default.name() == rehearsal::NAME && server.links.len() == 1 {
-        print::line(&nothing_set_up(&config::program(&on.home, &on.environment)));
+        print::line(&nothing_set_up(&on.program()));
     }
     print::line(HELLO);
     let (session, home, environment) = ("main".to_owned(), on.home.clone(), &on.environment);
@@ -350,7 +363,7 @@ pub(super) async fn run_own_terminal(server: Arc<ControlServer>, on: &Invocation
         ChatOptions { message: None, session, events: false, failed: "", home, environment };
     match through_memory(server, &options).await {
         Ok(ChatEnd::Interrupted) => return,
-        Ok(ChatEnd::Conversation) => print::line(DAEMON_GOES_ON),
+        Ok(ChatEnd::Conversation) => print::line(&daemon_goes_on(&on.program())),
         Err(error) => tracing::warn!(error = format!("{error:#}"), "Lost the terminal"),
     }
     tokio::signal::ctrl_c().await.ok();

@@ -29,12 +29,15 @@ fn show(on: &Invocation, loaded: &Result<Config, ConfigErrors>, daemon: &DaemonS
     let (home, file) = (&on.home, config::file(&on.home, on.config.as_deref()));
     match loaded {
         Ok(config) => {
-            print::line(&format!("home: {}", home.display()));
-            print::line(&match file.exists() {
-                true => format!("config: {}", file.display()),
-                false => format!("config: none at {}; only the environment", file.display()),
-            });
-            print::line(&config.describe());
+            print::wrapped("", &format!("home: {}", home.display()));
+            print::wrapped(
+                "",
+                &match file.exists() {
+                    true => format!("config: {}", file.display()),
+                    false => format!("config: none at {}; only the environment", file.display()),
+                },
+            );
+            print::wrapped("", &config.describe());
             match daemon {
                 DaemonState::Absent => {}
                 DaemonState::Starting(holder) => {
@@ -42,16 +45,22 @@ fn show(on: &Invocation, loaded: &Result<Config, ConfigErrors>, daemon: &DaemonS
                 }
                 DaemonState::Answers(status) => {
                     let (pid, shell) = (status.pid, unescaped(&status.shell.describe()));
-                    print::line(&format!("the daemon that runs (process {pid}) says: {shell}"));
+                    print::wrapped(
+                        "",
+                        &format!("the daemon that runs (process {pid}) says: {shell}"),
+                    );
                 }
-                DaemonState::Silent(why) => print::line(&format!("warning: {why}")),
+                DaemonState::Silent(why) => print::wrapped("", &format!("warning: {why}")),
             }
             let warnings = warnings(config, home);
-            warnings.iter().for_each(|warning| print::line(&format!("warning: {warning}")));
+            warnings.iter().for_each(|warning| print::wrapped("", &format!("warning: {warning}")));
             match config.exposure_warning(home) {
                 None => ExitCode::SUCCESS,
                 Some(exposure) if exposure.is_by_system => {
-                    print::line(&format!("warning: {}", replies::shell_refused(&exposure.words)));
+                    print::wrapped(
+                        "",
+                        &format!("warning: {}", replies::shell_refused(&exposure.words)),
+                    );
                     ExitCode::SUCCESS
                 }
                 Some(exposure) => {

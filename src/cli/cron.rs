@@ -1,18 +1,20 @@
 //! `peacrab cron`: jobs from the command line, by way of the daemon that runs, so that there is one
 //! writer. Where none runs, this process takes its place for one request.
 
-use anyhow::Context as _;
 use chrono::Utc;
 use clap::error::ErrorKind;
-use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, Subcommand, value_parser};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, Subcommand, value_parser};
 
 use super::invocation::{Invocation, done};
 use super::{chat, print};
 use crate::channels::markup::unescaped;
 use crate::control::ControlRequest;
 use crate::control::listing::Listing;
+use crate::replies;
 use crate::store;
-use crate::tasks::schedule::{self, JobRequest, JobRequestKind, JobRequester, JobScope, Missed};
+use crate::tasks::schedule::{
+    self, JobId, JobRequest, JobRequestKind, JobRequester, JobScope, Missed,
+};
 use crate::types::job_verb::JobVerb;
 use crate::types::message::Address;
 
@@ -46,11 +48,17 @@ pub(super) enum Cron {
 pub(super) struct OneJob {
     verb: JobVerb,
     id: i64,
+    json: bool,
 }
 
 impl OneJob {
     fn verbs() -> impl Iterator<Item = JobVerb> {
         JobVerb::ALL.into_iter().filter(|verb| verb.takes_only_a_number())
+    }
+
+    /// Returns true for a verb whose answer a script can get as JSON.
+    fn takes_json(verb: JobVerb) -> bool {
+        matches!(verb, JobVerb::Show | JobVerb::History)
     }
 
     fn find(name: &str) -> Option<JobVerb> {
@@ -64,7 +72,9 @@ impl Subcommand for OneJob {
             let id =
                 Arg::new("id").value_name("ID").required(true).value_parser(value_parser!(i64));
             let others = verb.names().iter().skip(1).copied();
-            Command::new(verb.name()).about(verb.description()).aliases(others).arg(id)
+            let json = Arg::new("json").long("json").action(ArgAction::SetTrue).help("As JSON");
+            let json = Self::takes_json(verb).then_some(json);
+            Command::new(verb.name()).about(verb.description()).aliases(others).arg(id).args(json)
         }))
     }
 
@@ -83,7 +93,8 @@ impl FromArgMatches for OneJob {
         let (name, arguments) = matches.subcommand().ok_or_else(missing)?;
         let verb = Self::find(name).ok_or_else(missing)?;
         let id = *arguments.get_one("id").ok_or_else(missing)?;
-        Ok(Self { verb, id })
+        let json = Self::takes_json(verb) && arguments.get_flag("json");
+        Ok(Self { verb, id, json })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
@@ -186,10 +197,24 @@ impl When {
 }
 
 impl Cron {
+    /// Returns the listing that a script wants, and the number of its job. None if it is to be in words.
+    fn wanted_as_json(&self) -> Option<(Listing, i64)> {
+        match self {
+            Self::List { json: true } => Some((Listing::Jobs, 0)),
+            Self::OneJob(OneJob { verb: JobVerb::Show, id, json: true }) => {
+                Some((Listing::Job { id: JobId(*id) }, *id))
+            }
+            Self::OneJob(OneJob { verb: JobVerb::History, id, json: true }) => {
+                Some((Listing::JobRuns { id: JobId(*id) }, *id))
+            }
+            _ => None,
+        }
+    }
+
     fn into_request(self) -> (JobRequest, Option<Address>) {
         match self {
             Self::List { .. } => (JobRequest::new(JobVerb::List), None),
-            Self::OneJob(OneJob { verb, id }) => {
+            Self::OneJob(OneJob { verb, id, .. }) => {
                 (JobRequest { id: Some(id), ..JobRequest::new(verb) }, None)
             }
             Self::Edit { id, when, text, how } => {
@@ -211,9 +236,10 @@ impl Cron {
 /// Carries a command out.
 pub(super) async fn handle(on: &Invocation, cron: Cron) -> anyhow::Result<()> {
     let (home, zone) = (&on.home, on.owners_zone());
-    if matches!(cron, Cron::List { json: true }) {
-        let jobs = chat::listing(home, Listing::Jobs, zone).await?;
-        print::line(&serde_json::to_string_pretty(&jobs)?);
+    if let Some((what, id)) = cron.wanted_as_json() {
+        let listed = chat::listing(home, what, zone).await?;
+        anyhow::ensure!(!listed.is_null(), replies::no_job(id));
+        print::json(&listed);
         return Ok(());
     }
     let (wanted, to) = cron.into_request();
@@ -223,7 +249,7 @@ pub(super) async fn handle(on: &Invocation, cron: Cron) -> anyhow::Result<()> {
         let plain = |words: String| anyhow::Error::msg(unescaped(&words));
         let order = wanted.read(asker, now, zone).map_err(plain)?;
         let look = |store: &_| schedule::handle(store, &JobScope::All, order, now, zone);
-        let found = store::read_offline(home, look)?.context(chat::NO_DAEMON)?;
+        let found = store::read_offline(home, look)?.ok_or_else(|| chat::no_data(home))?;
         print::line(&unescaped(&found.map_err(plain)?));
         return Ok(());
     }

@@ -50,7 +50,9 @@ impl Dialog {
             None => format!("{question}:"),
         };
         self.prompt(&prompt);
+        let mut open = OpenPrompt { is_answered: false };
         let line = read_line().await?;
+        open.is_answered = true;
         match (line.trim(), default) {
             ("", Some(default)) => Ok(default.to_owned()),
             (answer, _) => Ok(answer.to_owned()),
@@ -95,7 +97,23 @@ async fn read_line() -> anyhow::Result<Zeroizing<String>> {
     let read: io::Result<Option<_>> = reading.await.context("cannot read the answer")?;
     match read.context("cannot read the answer")? {
         Some(line) => Ok(line),
-        None => bail!("the input ended before all questions were answered"),
+        None => bail!(
+            "the input ended before all questions were answered. Answers that passed their test are kept: run this again to \
+             continue"
+        ),
+    }
+}
+
+/// A prompt whose answer would stand behind it. Without an answer, its end begins a new line.
+struct OpenPrompt {
+    is_answered: bool,
+}
+
+impl Drop for OpenPrompt {
+    fn drop(&mut self) {
+        if !self.is_answered {
+            print::line("");
+        }
     }
 }
 

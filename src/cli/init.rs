@@ -5,19 +5,20 @@ mod candidate;
 mod channel;
 mod model;
 mod pairing;
+mod platforms;
 mod setup;
 
 use std::process::ExitCode;
 
-use anyhow::bail;
-
+use super::chat;
 use super::dialog::Dialog;
+use super::interrupts::Interrupts;
 use super::invocation::Invocation;
 use super::service::{self, ServiceChoice};
 use crate::config::edit::ConfigEdit;
 use crate::config::{self, Config, Environment};
 pub(super) use setup::InitOptions;
-use setup::{QUESTIONS_MAX, Setup};
+use setup::{QUESTIONS_MAX, Setup, unless_stopped};
 
 pub(super) async fn run(on: &Invocation, options: &InitOptions) -> anyhow::Result<ExitCode> {
     rustls::crypto::ring::default_provider().install_default().ok();
@@ -32,19 +33,9 @@ pub(super) async fn run(on: &Invocation, options: &InitOptions) -> anyhow::Resul
     let edit = ConfigEdit::open(&file)?;
     let config = edit.load(&on.environment)?;
     let mut setup = Setup { on, options, dialog, edit, asked: 0, dead_model: None };
-    setup.dialog.say(&format!(
-        "This sets up Peacrab in {}. There are at most {QUESTIONS_MAX} questions. Each answer is tested at once. Press Enter \
-         to accept the answer in brackets, or Ctrl-C to stop; answers that passed their test are kept.\n",
-        on.home.display()
-    ));
-    tokio::select! {
-        done = Box::pin(take_steps(&mut setup, &config)) => done?,
-        stopped = tokio::signal::ctrl_c() => {
-            stopped.ok();
-            bail!("stopped; everything saved so far is kept. Run `peacrab init` to continue");
-        }
-    }
-    let program = config::program(&on.home, &on.environment);
+    setup.dialog.say(&opening(on, setup.dialog.asks()));
+    Box::pin(take_steps(&mut setup, &config, Interrupts::watch()?)).await?;
+    let program = on.program();
     let what = match file.exists() {
         true => format!("All is set up. The config is {}.", file.display()),
         false => "Nothing is set up yet, and rehearsal answers by fixed rules.".to_owned(),
@@ -53,6 +44,20 @@ pub(super) async fn run(on: &Invocation, options: &InitOptions) -> anyhow::Resul
         "\n{what} `{program} doctor` checks it again at any time, `{program} chat` talks to it here."
     ));
     Ok(ExitCode::SUCCESS)
+}
+
+/// The first lines: for a person at a dialog that asks, or for a script.
+fn opening(on: &Invocation, asks: bool) -> String {
+    let home = on.home.display();
+    match asks {
+        true => format!(
+            "This sets up Peacrab in {home}. There are at most {QUESTIONS_MAX} questions. Each answer is tested at once. Press \
+             Enter to accept the answer in brackets, or Ctrl-C to stop; answers that passed their test are kept.\n"
+        ),
+        false => {
+            format!("This sets up Peacrab in {home}. Each part is tested before it is saved.\n")
+        }
+    }
 }
 
 /// Returns the invocation for the home of the system's service: root sets that one up, unless another home is named or in
@@ -87,18 +92,33 @@ async fn home_of_system(
     None
 }
 
-async fn take_steps(setup: &mut Setup<'_>, config: &Config) -> anyhow::Result<()> {
-    model::set_up(setup, config).await?;
-    if let Some(bot) = channel::set_up(setup, config).await? {
-        Box::pin(pairing::pair(setup, &bot)).await?;
+async fn take_steps(
+    setup: &mut Setup<'_>,
+    config: &Config,
+    mut interrupts: Interrupts,
+) -> anyhow::Result<()> {
+    let on = setup.on;
+    let first = Box::pin(async {
+        channel::check_options(setup, config)?;
+        model::set_up(setup, config).await?;
+        channel::set_up(setup, config).await
+    });
+    if let Some(bot) = unless_stopped(on, &mut interrupts, first).await? {
+        // It stops by itself, because its daemon has to end in order.
+        Box::pin(pairing::pair(setup, &bot, &mut interrupts)).await?;
     }
-    offer_service(setup).await
+    unless_stopped(on, &mut interrupts, Box::pin(offer_service(setup))).await
 }
 
 async fn offer_service(setup: &mut Setup<'_>) -> anyhow::Result<()> {
     let (on, dialog) = (setup.on, &setup.dialog);
-    let program = config::program(&on.home, &on.environment);
-    let by_hand = format!("Start it with `{program} run`.");
+    let program = on.program();
+    let by_hand = match chat::is_running(&on.home).await {
+        Ok(true) => {
+            format!("A daemon runs on this home; `{program} reload` lets it take what is new.")
+        }
+        Ok(false) | Err(_) => format!("Start it with `{program} run`."),
+    };
     let is_empty = ["providers", "channels"].iter().all(|kind| setup.edit.names(kind).is_empty());
     let choice = match setup.options.service {
         Some(choice) => choice,

@@ -61,6 +61,15 @@ impl Invocation {
         Ok(config)
     }
 
+    /// Returns the command by which people go on with this home and this config in a shell.
+    pub(super) fn program(&self) -> String {
+        let program = config::program(&self.home, &self.environment);
+        match &self.config {
+            None => program,
+            Some(config) => format!("{program} --config {}", config::quoted(config)),
+        }
+    }
+
     pub(super) fn plan(&self, config: Config) -> anyhow::Result<DaemonParts> {
         DaemonParts::new(&self.home, config, &self.environment)
     }
@@ -72,7 +81,7 @@ impl Invocation {
             return chat::ask(&self.home, request).await;
         }
         if !store::has_store(&self.home) {
-            anyhow::bail!(chat::NO_DAEMON);
+            return Err(chat::no_data(&self.home));
         }
         let daemon = Daemon::open(self.plan(self.prepare()?)?).await?;
         chat::ask_in_memory(daemon.control_server(), request).await

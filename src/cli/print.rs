@@ -68,8 +68,11 @@ pub(super) fn columns() -> usize {
     columns.ok().filter(|columns| *columns > 0).unwrap_or(COLUMNS_USUAL).min(COLUMNS_MAX)
 }
 
-/// Wraps a line at its blanks. A word that is longer than a line, such as an address, stays whole.
+/// Wraps a line at its blanks, if it is too long. A word that is longer than a line, such as an address, stays whole.
 pub(super) fn wrap(line: &str, columns: usize) -> String {
+    if line.width() <= columns {
+        return line.to_owned();
+    }
     let indent: String = line.chars().take_while(|sign| *sign == ' ').collect();
     let (mut wrapped, mut width) = (indent.clone(), indent.width());
     let mut is_first = true;

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use rustix::process::geteuid;
 use serde_json::{Value, json};
@@ -115,13 +115,14 @@ pub(super) async fn handle(on: &Invocation, command: ServiceCommand) -> anyhow::
             print::line(&uninstall(&on.environment, whose.manager()).await?);
         }
         ServiceCommand::Status { whose, json } => {
-            return show_status(&on.environment, whose, ResultForm::of(json)).await;
+            return show_status(on, whose, ResultForm::of(json)).await;
         }
         ServiceCommand::Logs { whose, follow, lines } => {
             let lines = format!("--lines={lines}");
             let mut arguments = vec!["--no-pager", lines.as_str()];
             arguments.extend(follow.then_some("--follow"));
-            return systemd::journal(whose.manager(), &arguments).await;
+            let manager = manager_with_log(on, whose).await?;
+            return systemd::journal(manager, &arguments).await;
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -129,21 +130,19 @@ pub(super) async fn handle(on: &Invocation, command: ServiceCommand) -> anyhow::
 
 /// Shows the service of the named manager, or else of the first that knows one. It fails if that does not run.
 async fn show_status(
-    environment: &Environment,
+    on: &Invocation,
     whose: ServiceScope,
     form: ResultForm,
 ) -> anyhow::Result<ExitCode> {
-    let found = find_service(environment, whose).await?;
+    let found = find_service(&on.environment, whose).await?;
     let runs =
         found.as_ref().is_some_and(|it| matches!(it.active.as_str(), "active" | "reloading"));
     if form == ResultForm::Json {
         print::json(&state_as_json(found.as_ref(), runs));
         return Ok(if runs { ExitCode::SUCCESS } else { ExitCode::FAILURE });
     }
-    let Some(state) = found else {
-        bail!("the service is not installed; `peacrab service install` installs it");
-    };
-    let manager = if state.is_users { Manager::User } else { Manager::System };
+    let state = found.with_context(|| not_installed(on))?;
+    let manager = manager_of(&state);
     let status = systemd::systemctl(manager, &["status", "--no-pager", "--lines=5", UNIT]);
     // It fails where the service does not run, which is said below.
     print::line(&match status.await {
@@ -154,6 +153,32 @@ async fn show_status(
         bail!("the service does not run; `peacrab service logs` shows why");
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn not_installed(on: &Invocation) -> String {
+    format!("the service is not installed; `{} service install` installs it", on.program())
+}
+
+fn manager_of(state: &ServiceState) -> Manager {
+    if state.is_users { Manager::User } else { Manager::System }
+}
+
+/// Returns the manager whose service has a log to show. The error says that there is no service.
+async fn manager_with_log(on: &Invocation, whose: ServiceScope) -> anyhow::Result<Manager> {
+    let found = find_service(&on.environment, whose).await;
+    if let Ok(Some(state)) = &found {
+        return Ok(manager_of(state));
+    }
+    // The journal has the log also where the manager cannot be asked.
+    let manager = whose.manager();
+    let written = unit_file(&on.environment, manager).into_iter();
+    let packaged = ["/usr/lib/systemd/system", "/lib/systemd/system"];
+    let packaged = packaged.iter().map(|folder| Path::new(folder).join(UNIT));
+    let packaged = packaged.filter(|_| manager == Manager::System);
+    if written.chain(packaged).any(|file| file.exists()) {
+        return Ok(manager);
+    }
+    found.and_then(|_| Err(anyhow!(not_installed(on))))
 }
 
 /// Returns the service of the named manager, or else of the first that knows one. None if it is not installed.

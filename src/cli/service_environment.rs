@@ -55,8 +55,9 @@ pub(super) async fn check(
     }
     if is_rehearsal_only(config) {
         bail!(
-            "nothing is set up in {}, so the service would answer nobody: run `peacrab init` first",
-            on.home.display()
+            "nothing is set up in {}, so the service would answer nobody: run `{} init` first",
+            on.home.display(),
+            on.program()
         );
     }
     Ok(())

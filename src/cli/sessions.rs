@@ -21,6 +21,9 @@ pub(super) enum SessionsCommand {
     Show {
         /// Its number or name, as `list` shows it
         session: String,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
     },
     /// List those with words in their names or in what was said
     Search {
@@ -56,17 +59,22 @@ pub(super) async fn handle(
             anyhow::ensure!(!words.trim().is_empty(), "give the words to look for");
             list(&ask(on, SessionsRequest::Search { words }).await?, json)?
         }
-        SessionsCommand::Show { session } => one(on, session).await?.markdown(on.owners_zone()),
-        SessionsCommand::Export { session, format } => {
-            let session = one(on, session).await?;
-            match format {
-                ExportFormat::Markdown => session.markdown(on.owners_zone()),
-                ExportFormat::Json => serde_json::to_string_pretty(&session)?,
-            }
+        SessionsCommand::Show { session, json } => {
+            let format = if json { ExportFormat::Json } else { ExportFormat::Markdown };
+            whole(on, session, format).await?
         }
+        SessionsCommand::Export { session, format } => whole(on, session, format).await?,
     };
     print::line(&words);
     Ok(())
+}
+
+async fn whole(on: &Invocation, session: String, format: ExportFormat) -> anyhow::Result<String> {
+    let session = one(on, session).await?;
+    Ok(match format {
+        ExportFormat::Markdown => session.markdown(on.owners_zone()),
+        ExportFormat::Json => serde_json::to_string_pretty(&session)?,
+    })
 }
 
 async fn ask(on: &Invocation, request: SessionsRequest) -> anyhow::Result<Value> {

@@ -23,13 +23,14 @@ use tokio::process::Command;
 use tokio::time::{Instant, timeout};
 use url::Url;
 
+use super::interrupts::Interrupts;
 use super::invocation::Invocation;
 use super::systemd::{self, Manager};
 use super::{chat, print};
 use crate::config::update::UpdateSource;
 use crate::http::{self, BodyEnd};
 use crate::types::hex::hex;
-use replacing::{Interrupts, Replacement};
+use replacing::Replacement;
 
 /// The description of a release, and its signature in Base64.
 const RELEASE: &str = "release.json";

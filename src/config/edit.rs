@@ -7,6 +7,7 @@ use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use rustix::fs::{Access, AtFlags, CWD, accessat};
 use toml_edit::{Array, DocumentMut, InlineTable, Item, RawString, Table, Value, value};
 
 use super::{Config, ConfigErrors, Environment, load_text, read_text};
@@ -171,6 +172,22 @@ impl ConfigEdit {
     /// Returns the config of the changed file.
     pub fn load(&self, env: &Environment) -> Result<Config, ConfigErrors> {
         load_text(&self.file, &self.document.to_string(), env)
+    }
+
+    /// Checks that this account may write the file and the secrets beside it. Changes nothing.
+    pub fn check_writable(&self) -> io::Result<()> {
+        let linked = self.file.canonicalize().unwrap_or_else(|_| self.file.clone());
+        for file in [&linked, &self.file] {
+            // A folder that is not there yet is made in the next one above.
+            let mut folders = file.ancestors().skip(1);
+            let folder = folders.find(|folder| folder.symlink_metadata().is_ok());
+            let folder = folder.unwrap_or(Path::new("."));
+            if !fs::metadata(folder)?.is_dir() {
+                return Err(io::ErrorKind::NotADirectory.into());
+            }
+            accessat(CWD, folder, Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS)?;
+        }
+        Ok(())
     }
 
     /// Replaces the file atomically, and keeps its mode. A new file is for this account only.

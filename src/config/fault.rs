@@ -64,6 +64,13 @@ impl fmt::Display for Fault {
     }
 }
 
+impl ConfigErrors {
+    /// Returns what is wrong without its places, for a config that is in no file yet.
+    pub fn messages(&self) -> String {
+        self.0.iter().map(|fault| fault.message.as_str()).collect::<Vec<_>>().join("; ")
+    }
+}
+
 impl fmt::Display for ConfigErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, fault) in self.0.iter().enumerate() {

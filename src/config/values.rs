@@ -174,7 +174,7 @@ impl FromStr for Url {
             "https" => Ok(Self(url.as_str().trim_end_matches('/').to_owned())),
             "http" if is_loopback(&url) => Ok(Self(url.as_str().trim_end_matches('/').to_owned())),
             "http" => Err("must begin with https://; http:// is for this machine only (127.0.0.1)"),
-            _ => Err("must begin with https://"),
+            _ => Err("must begin with https://, or with http:// on this machine (127.0.0.1)"),
         }
     }
 }

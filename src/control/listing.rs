@@ -15,7 +15,7 @@ use crate::people::listing::{self, ListedPerson};
 use crate::people::{self as access, People, Role};
 use crate::provider::prices;
 use crate::replies::HeartbeatShown;
-use crate::tasks::schedule::{self, JobScope};
+use crate::tasks::schedule::{self, JobId, JobScope};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -23,6 +23,14 @@ pub enum Listing {
     /// The pending pairings, and the paired people.
     Pairings,
     Jobs,
+    /// One job in full; null if there is none.
+    Job {
+        id: JobId,
+    },
+    /// The last runs of a job; null if there is no such job.
+    JobRuns {
+        id: JobId,
+    },
     /// Persons with their accounts, roles and usage.
     People,
     /// The facts about the owner. Facts about other persons are private to them.
@@ -66,6 +74,8 @@ pub fn read(
             known.iter().map(|fact| fact_json(fact, zone)).collect::<Vec<_>>().into()
         }
         Listing::Jobs => schedule::listing(store, &JobScope::All, zone)?.into(),
+        Listing::Job { id } => schedule::job_listing(store, &JobScope::All, id, zone)?,
+        Listing::JobRuns { id } => schedule::runs_listing(store, &JobScope::All, id)?,
         Listing::Usage { by: None, .. } => by_provider(store, now, zone)?,
         Listing::Usage { by: Some(by), days } => {
             let since = now - Duration::days(days.into());

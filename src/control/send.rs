@@ -76,6 +76,7 @@ pub async fn send(
     if let Err(explanation) = check(&text, &files) {
         return Ok(SendOutcome::Refused(explanation));
     }
+    let names_owner = to == OWNER;
     let to = match to.as_str() {
         OWNER => match bus.store.read(people::owner_address).await? {
             Some(owner) => owner,
@@ -86,6 +87,9 @@ pub async fn send(
             Err(explanation) => return Ok(SendOutcome::Refused(explanation)),
         },
     };
+    if names_owner && !channels.contains(&to.channel) {
+        return Ok(SendOutcome::Refused(replies::owner_out_of_reach(&to.channel)));
+    }
     if !channels.contains(&to.channel) {
         return Ok(SendOutcome::Refused(replies::no_channel(&to.channel)));
     }

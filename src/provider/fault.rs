@@ -171,8 +171,8 @@ impl ApiFault {
         let codes = |codes: &[&str]| codes.iter().any(|code| self.has_code(code));
 
         match self.status {
-            Some(401) => (UNAUTHORIZED, "the key was not accepted; check api_key"),
-            Some(403) => (UNAUTHORIZED, "access was denied; check api_key and what it may use"),
+            Some(401) => (UNAUTHORIZED, "the key was not accepted; copy it again"),
+            Some(403) => (UNAUTHORIZED, "access was denied; check the key and what it may use"),
             Some(404 | 405) => (REFUSED, "nothing there has this name; check model and base_url"),
             Some(408) => (BUSY, "the server timed out"),
             Some(409 | 425) => (BUSY, "the server could not take the request now"),
@@ -183,10 +183,10 @@ impl ApiFault {
             Some(300..) => (REFUSED, "the server redirects to another address; check base_url"),
             Some(_) => (REFUSED, "the server is not a model API; check base_url"),
             None if codes(&["authentication_error", "invalid_api_key"]) => {
-                (UNAUTHORIZED, "the key was not accepted; check api_key")
+                (UNAUTHORIZED, "the key was not accepted; copy it again")
             }
             None if codes(&["permission_error"]) => {
-                (UNAUTHORIZED, "access was denied; check api_key and what it may use")
+                (UNAUTHORIZED, "access was denied; check the key and what it may use")
             }
             None if codes(&["not_found_error", "model_not_found"]) => {
                 (REFUSED, "nothing there has this name; check model and base_url")

@@ -75,7 +75,7 @@ pub fn unclear_pause(text: &str) -> String {
 pub fn unclear_cron(reason: &str) -> String {
     format!(
         "I don't understand this cron line: {}. It needs five fields, or six with seconds.",
-        as_is(reason)
+        as_is(reason.trim_end_matches('.'))
     )
 }
 
@@ -322,6 +322,15 @@ pub fn no_channel(name: impl Display) -> String {
 pub const DELIVERED: &str = "Delivered.";
 pub const NOTHING_TO_SEND: &str = "There is nothing to send.";
 pub const NO_OWNER_ADDRESS: &str = "No owner has written to me in private yet.";
+
+/// The refusal of a message to the owner whose last private message came on this channel.
+pub fn owner_out_of_reach(channel: impl Display) -> String {
+    format!(
+        "The owner's last private message came on the channel {}, to which I can't send now. If it is the terminal, start the \
+         daemon; else have the owner write on another channel, or give its address.",
+        as_is(channel)
+    )
+}
 
 pub const WORDS_FOR_FILE: &str =
     "The file couldn't be sent. A message with the reason was delivered instead.";

@@ -9,6 +9,7 @@ mod work;
 mod webhook_calls;
 mod due;
 mod job;
+mod listings;
 mod file_mentions;
 mod needs;
 mod note;
@@ -41,11 +42,10 @@ pub use file_mentions::{pause_those_naming, paused_naming};
 pub use job::{
     Job, JobDefinition, JobId, JobScope, JobState, Missed, due_soon, get, list, remove_all_of,
 };
+pub use listings::{job_listing, listing, runs_listing};
 pub use needs::CommandNeeds;
 pub use note::{RunMessage, note};
-pub use operation::{
-    CommandFor, JOBS_MAX, JobOperation, add, handle, listing, may_repeat_untrusted,
-};
+pub use operation::{CommandFor, JOBS_MAX, JobOperation, add, handle, may_repeat_untrusted};
 pub use pass::{JobPersonas, JobTerms, PassInputs, PassResult, pass, recompute_due_times};
 pub use payload::{JobConversation, Payload, WebhookBody};
 pub use preapproved_calls::PreapprovedCalls;

@@ -281,6 +281,19 @@ pub(crate) async fn reply(
     apply_command(store, control, move |_| Ok(reply)).await
 }
 
+/// Closes a command that was not carried out with the reason.
+pub(crate) async fn refuse_command(
+    store: &Store,
+    control: &WaitingMessage,
+    reason: String,
+) -> Result<(), StoreError> {
+    let control = control.clone();
+    let refuse = move |store: &Connection| {
+        settle_command(store, &control, InboundOutcome::Refused, || Ok(reason)).map(drop)
+    };
+    store.write("command", Sync::Now, refuse).await
+}
+
 /// Closes a command with questions or files as the reply.
 pub(crate) async fn reply_with_bodies(
     store: &Store,

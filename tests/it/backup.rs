@@ -214,11 +214,17 @@ async fn a_backup_that_is_damaged_strange_or_newer_changes_nothing() {
 
     fs::write(&file, &whole).unwrap();
     let unpacked = unpacked(&file, fixture.folder());
-    let db = Connection::open(unpacked.join("state.db")).unwrap();
-    db.pragma_update(None, "user_version", 9999).unwrap();
-    drop(db);
-    fs::rename(packed(&unpacked, fixture.folder()), &file).unwrap();
-    refused("was written by a newer peacrab").await;
+    let archive = file.display().to_string();
+    for (schema, words) in [
+        (9999, format!("{archive} was written by a newer peacrab")),
+        (6, format!("peacrab: a preview of peacrab wrote {archive} (schema 6)")),
+    ] {
+        let db = Connection::open(unpacked.join("state.db")).unwrap();
+        db.pragma_update(None, "user_version", schema).unwrap();
+        drop(db);
+        fs::rename(packed(&unpacked, fixture.folder()), &file).unwrap();
+        refused(&words).await;
+    }
 
     // An entry that would land elsewhere.
     for (path, kind) in
@@ -366,6 +372,7 @@ async fn a_backup_has_every_folder_of_the_home_and_its_memory() {
     let elsewhere = ProgramFixture::new("");
     let ended = elsewhere.run(&["restore", file.to_str().unwrap()]).await;
     assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
+    assert!(!ended.out.contains("There is no config"), "{ended:?}");
     for name in files {
         let text = fs::read_to_string(elsewhere.home().join(name));
         assert_eq!(text.ok(), Some(format!("I am {name}")));
@@ -375,6 +382,33 @@ async fn a_backup_has_every_folder_of_the_home_and_its_memory() {
     assert_eq!(count(&elsewhere, "web_logins"), 0);
     let ended = elsewhere.run(&["chat", "-m", "/memory"]).await;
     assert!(ended.out.contains("a statue of a crab"), "{ended:?}");
+}
+
+#[tokio::test]
+async fn links_and_special_files_are_counted_apart_and_a_missing_config_is_named() {
+    let fixture = ProgramFixture::new("");
+    fixture.daemon().await.terminate().await;
+    let workspace = fixture.home().join("workspace");
+    std::os::unix::fs::symlink("/etc/passwd", workspace.join("link")).unwrap();
+    let pipe = workspace.join("pipe");
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0)
+        .unwrap();
+    let file = fixture.folder().join("kept.tar.gz");
+    let ended = fixture.run(&["backup", file.to_str().unwrap()]).await;
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
+    assert!(ended.out.contains("Left out: 1 link and 1 special file.\n"), "{ended:?}");
+    let second = fixture.folder().join("second.tar.gz");
+    let ended = fixture.run(&["backup", "--json", second.to_str().unwrap()]).await;
+    let told: Value = serde_json::from_str(&ended.out).unwrap();
+    assert_eq!((&told["links"], &told["special"]), (&json!(1), &json!(1)), "{told}");
+    // No backup has the config, which is needed next.
+    let elsewhere = ProgramFixture::new("");
+    let restore = elsewhere.bare_command(&["restore", file.to_str().unwrap()]);
+    let ended = elsewhere.run_with(restore, "").await;
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
+    let place = elsewhere.home().join("config.toml");
+    let words = format!("There is no config at {}", place.display());
+    assert!(ended.out.contains(&words), "{ended:?}");
 }
 
 #[tokio::test]

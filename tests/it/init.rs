@@ -5,6 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use peacrab::channels::slack::manifest;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::support::binary::{ProgramFixture, until};
@@ -26,6 +27,17 @@ fn empty() -> ProgramFixture {
 
 fn config(fixture: &ProgramFixture) -> std::path::PathBuf {
     fixture.folder().join("config.toml")
+}
+
+/// The command that the program names for its home and its config.
+fn command_here(fixture: &ProgramFixture, command: &str) -> String {
+    let (home, config) = (fixture.home(), config(fixture));
+    format!(" --home {} --config {} {command}`", home.display(), config.display())
+}
+
+/// A text without the ends of its lines.
+fn unwrapped(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 fn answer(text: &str) -> Reply {
@@ -162,6 +174,8 @@ async fn ctrl_c_leaves_the_terminal_and_a_whole_config() {
     screen.type_keys("\x03");
     screen.wait_for_words("stopped").await;
     assert_eq!(screen.ends().await, Some(1));
+    // The command that goes on is for this home and this config.
+    assert!(screen.raw().contains(&command_here(&fixture, "init")), "{}", screen.raw());
     let written = fs::read_to_string(config(&fixture)).unwrap();
     assert!(written.contains("[providers.ollama]") && !written.contains("channels"), "{written}");
     assert_eq!(fixture.run(&["check"]).await.code, Some(0));
@@ -171,6 +185,63 @@ async fn ctrl_c_leaves_the_terminal_and_a_whole_config() {
     screen.wait_for_words("The config has a model already.").await;
     assert_eq!(screen.ends().await, Some(0));
     assert_eq!(fs::read_to_string(config(&fixture)).unwrap(), written);
+}
+
+#[tokio::test]
+async fn a_signal_at_any_question_leaves_the_terminal_and_the_home_in_order() {
+    let stop = |screen: &Pty, signal: Signal| {
+        let pid = i32::try_from(screen.pid()).unwrap();
+        kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
+    };
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
+        let (fixture, none, api) = (empty(), own_server().await, BotApi::start().await);
+        let host = none.base_url.trim_end_matches("/v1").trim_start_matches("http://").to_owned();
+        // Not the leader of a session: the kernel resets the terminal of one that ends.
+        let start = || {
+            let args = ["init", "--provider", "none", "--api-url", api.url()];
+            let mut command = fixture.command(&[], &args);
+            command.env("OLLAMA_HOST", &host);
+            Pty::begin(command, 120)
+        };
+        let mut screen = start();
+        screen.wait_for_words("1 Telegram").await;
+        screen.type_keys("\r");
+        screen.wait_for_words("(it is not shown):").await;
+        assert!(!screen.shows_keys());
+        stop(&screen, signal);
+        assert_eq!(screen.ends().await, Some(1), "{signal:?}");
+        assert!(screen.shows_keys(), "{signal:?}");
+        screen.wait_for_words("stopped").await;
+
+        // The daemon that waits for the code ends in order.
+        let mut screen = start();
+        screen.wait_for_words("1 Telegram").await;
+        screen.type_keys("\r");
+        screen.wait_for_words("(it is not shown):").await;
+        screen.type_keys(&format!("{}\r", api.token()));
+        screen.wait_for_words("Code [later]:").await;
+        until("the daemon", async || fixture.home().join("control.sock").exists().then_some(()))
+            .await;
+        stop(&screen, signal);
+        assert_eq!(screen.ends().await, Some(1), "{signal:?}");
+        screen.wait_for_words("peacrab: stopped").await;
+        assert!(!screen.raw().contains("]: peacrab:"), "{}", screen.raw());
+        for name in ["control.sock", "state.db-wal"] {
+            assert!(!fixture.home().join(name).exists(), "{signal:?}: {name}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn ctrl_d_at_a_question_says_that_answers_are_kept_on_a_line_of_its_own() {
+    let (fixture, none) = (empty(), own_server().await);
+    let mut screen = begin(&fixture, 120, &["--provider", "none"], &none);
+    screen.wait_for_words("Number [1]:").await;
+    screen.type_keys("\x04");
+    screen.wait_for_words("Answers that passed their test are kept").await;
+    assert_eq!(screen.ends().await, Some(1));
+    let lines = screen.screen();
+    assert!(lines.iter().any(|line| line.starts_with("peacrab: the input ended")), "{lines:?}");
 }
 
 #[tokio::test]
@@ -209,6 +280,10 @@ async fn options_answer_everything() {
     let ended = fixture.run(&args).await;
     assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
     model.finish();
+    // A script is told of no questions.
+    let out = unwrapped(&ended.out);
+    assert!(!out.contains("questions") && !out.contains("Enter"), "{out}");
+    assert!(out.contains("Start it with"), "{out}");
     api.wait_for_words(ADA.id, "Setup is complete").await;
     let daemon = fixture.daemon().await;
     model.reply(answer("Hello, Ada."));
@@ -394,6 +469,10 @@ async fn a_script_without_options_is_told_which_to_give() {
     let ended = fixture.run(&["init", "--yes", "--provider", "none", "--channel", "none"]).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert!(!ended.out.contains("All is set up") && !config(&fixture).exists(), "{ended:?}");
+    for command in ["init", "chat", "run", "doctor"] {
+        let here = command_here(&fixture, command);
+        assert!(unwrapped(&ended.out).contains(&here), "{here}: {ended:?}");
+    }
 }
 
 #[tokio::test]
@@ -440,9 +519,60 @@ async fn a_service_that_is_not_for_this_home_is_refused_before_the_first_questio
 }
 
 #[tokio::test]
-async fn a_config_that_cannot_be_written_is_named() {
+async fn options_that_contradict_each_other_are_refused_before_the_model_is_asked() {
+    let (model, api) = (own_server().await, BotApi::start().await);
+    let fixture = empty();
+    let token = fixture.folder().join("my-token");
+    fs::write(&token, api.token()).unwrap();
+    let (token, missing) = (token.display().to_string(), fixture.folder().join("missing"));
+    let missing = missing.display().to_string();
+    let telegram: &[&str] = &["--channel", "telegram", "--token-file", &token];
+    let no_id = [telegram, &["--owner", "fritz"]].concat();
+    let no_address = [telegram, &["--api-url", "ftp://x"]].concat();
+    for (args, words) in [
+        (&["--owner", "555"] as &[&str], "give --channel"),
+        (&["--channel", "none", "--owner", "555"], "give --channel"),
+        (&["--token-file", &token], "with --channel"),
+        (&["--channel", "icq"], "icq is not a platform"),
+        (&["--channel", "telegram"], "give --token-file"),
+        (&["--channel", "telegram", "--token-file", &missing], "cannot read"),
+        (no_id.as_slice(), "must be a user id"),
+        (no_address.as_slice(), "http:// on this machine"),
+    ] {
+        let base: &[&str] = &["init", "--yes", "--provider", &model.base_url];
+        let ended = fixture.run(&[base, args].concat()).await;
+        assert_eq!(ended.code, Some(1), "{args:?}: {ended:?}");
+        assert!(ended.err.contains(words), "{args:?}: {ended:?}");
+        // Nothing that Telegram has said, and no line of a file that does not exist.
+        assert!(!ended.err.contains("accept this"), "{args:?}: {ended:?}");
+        assert!(!ended.err.contains("config.toml"), "{args:?}: {ended:?}");
+        assert!(!ended.out.contains("Testing"), "{args:?}: {ended:?}");
+        assert!(!config(&fixture).exists(), "{args:?}");
+    }
+    // Somebody who can be asked learns of them before the first question, too.
+    let mut screen = begin(&fixture, 120, &["--channel", "icq"], &model);
+    screen.wait_for_words("icq is not a platform").await;
+    assert_eq!(screen.ends().await, Some(1));
+    assert!(!screen.raw().contains("Question"), "{}", screen.raw());
+}
+
+#[tokio::test]
+async fn a_platform_that_cannot_be_reached_is_not_said_to_refuse() {
+    let fixture = empty();
+    let token = fixture.folder().join("my-token");
+    fs::write(&token, "123456:ABC-DEF").unwrap();
+    let token = token.display().to_string();
+    let args = ["init", "--yes", "--provider", "none", "--channel", "telegram", "--token-file"];
+    let nowhere = [token.as_str(), "--api-url", "http://127.0.0.1:9"];
+    let ended = fixture.run(&[&args as &[&str], &nowhere].concat()).await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.err.contains("Telegram cannot be asked: "), "{ended:?}");
+    assert!(!ended.err.contains("accept"), "{ended:?}");
+}
+
+#[tokio::test]
+async fn a_config_that_cannot_be_written_is_named_before_anything_is_asked() {
     let (fixture, model) = (empty(), own_server().await);
-    model.reply(answer("OK"));
     // It is not there, and cannot be made.
     symlink(fixture.folder().join("nowhere").join("home"), fixture.home()).unwrap();
     let args = ["init", "--yes", "--provider", &model.base_url];
@@ -450,6 +580,15 @@ async fn a_config_that_cannot_be_written_is_named() {
     assert_eq!(ended.code, Some(1), "{ended:?}");
     let file = fixture.home().join("config.toml").display().to_string();
     assert!(ended.err.contains(&format!("cannot write {file}")), "{ended:?}");
+    assert!(!ended.out.contains("Testing"), "{ended:?}");
+    // Nobody types a key that could not be kept.
+    let mut command = fixture.bare_command(&["init", "--channel", "none"]);
+    let host = model.base_url.trim_end_matches("/v1").trim_start_matches("http://").to_owned();
+    command.env("OLLAMA_HOST", host);
+    let mut screen = Pty::begin(command, 200);
+    screen.wait_for_words("cannot write").await;
+    assert_eq!(screen.ends().await, Some(1));
+    assert!(!screen.raw().contains("Question 1"), "{}", screen.raw());
 }
 
 #[tokio::test]
@@ -608,6 +747,9 @@ async fn a_daemon_that_runs_takes_the_new_channel_and_hears_the_owner() {
     screen.type_keys(&format!("{code}\r"));
     api.wait_for_words(ADA.id, "Setup is complete").await;
     assert_eq!(screen.ends().await, Some(0));
+    // It need not be started again.
+    let shown = unwrapped(&screen.raw());
+    assert!(!shown.contains("Start it with") && shown.contains(" reload`"), "{shown}");
     api.say(&crate::support::binary::said(&ADA, "hello"));
     api.wait_for_words(ADA.id, "You said: hello").await;
     daemon.terminate().await;

@@ -44,6 +44,48 @@ async fn a_decision_about_a_call_is_one_word_and_its_reason() {
 }
 
 #[tokio::test]
+async fn a_job_its_runs_and_a_conversation_are_objects_with_and_without_a_daemon() {
+    let fixture = ProgramFixture::new("");
+    fixture.run(&["chat", "-m", "hello"]).await;
+    let add = ["cron", "add", "--every", "2h", "--message", "--to", "terminal:main", "Tea."];
+    let ended = fixture.run(&add).await;
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
+    for has_daemon in [false, true] {
+        let daemon = match has_daemon {
+            true => Some(fixture.daemon().await),
+            false => None,
+        };
+        let shown = async |args: &[&str]| {
+            let ended = fixture.run(&[args, &["--json"]].concat()).await;
+            assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{args:?}: {ended:?}");
+            parsed(&ended)
+        };
+        let job = shown(&["cron", "show", "1"]).await;
+        assert_eq!((&job["id"], &job["text"]), (&json!(1), &json!("Tea.")), "{job}");
+        assert_eq!((&job["kind"], &job["check"]), (&json!("fixed text"), &Value::Null), "{job}");
+        assert_eq!(job["state"], "active", "{job}");
+        assert_eq!(shown(&["cron", "history", "1"]).await, json!([]));
+        let session = shown(&["sessions", "show", "1"]).await;
+        assert_eq!(session, shown_as_export(&fixture).await);
+        for command in ["show", "history"] {
+            let ended = fixture.run(&["cron", command, "99", "--json"]).await;
+            assert_eq!((ended.code, ended.out.as_str()), (Some(1), ""), "{ended:?}");
+            assert!(ended.err.contains("There is no job 99"), "{ended:?}");
+        }
+        if let Some(daemon) = daemon {
+            daemon.terminate().await;
+        }
+    }
+    // The others have nothing to show.
+    let ended = fixture.run(&["cron", "pause", "1", "--json"]).await;
+    assert_eq!(ended.code, Some(2), "{ended:?}");
+}
+
+async fn shown_as_export(fixture: &ProgramFixture) -> Value {
+    parsed(&fixture.run(&["sessions", "export", "1", "--format", "json"]).await)
+}
+
+#[tokio::test]
 async fn budgets_and_the_heartbeat_are_lists_of_a_running_daemon() {
     let fixture = ProgramFixture::new(
         "[heartbeat]\ntokens_per_day = 5000\n[budgets.total]\ntokens_per_day = 9000\n",

@@ -152,7 +152,7 @@ async fn a_service_that_would_lack_variables_of_this_shell_is_refused() {
     // Where nothing is set up, it would answer nobody.
     let ended = install(&[]).await;
     assert_eq!(ended.code, Some(1), "{ended:?}");
-    assert!(ended.err.contains("peacrab init"), "{ended:?}");
+    assert!(ended.err.contains(&format!("--home {} init`", fixture.home().display())), "{ended:?}");
     // What starts by a variable of this shell does not start there.
     let key = ("OPENAI_API_KEY", "sk-test-0123456789");
     let ended = install(&[key, ("EDITOR", "vi")]).await;
@@ -203,6 +203,27 @@ async fn status_and_logs_ask_systemd() {
     systemd(&fixture, "LoadState=not-found\\n");
     let ended = service(&fixture, &["service", "status", "--user"]).await;
     assert!(ended.err.contains("not installed"), "{ended:?}");
+}
+
+#[tokio::test]
+async fn a_service_that_is_not_there_has_no_log() {
+    let fixture = fixture();
+    systemd(&fixture, "LoadState=not-found\\n");
+    let logs = async || service(&fixture, &["service", "logs", "--user"]).await;
+    let ended = logs().await;
+    assert_eq!((ended.code, ended.out.as_str()), (Some(1), ""), "{ended:?}");
+    assert!(ended.err.contains("not installed"), "{ended:?}");
+    // So it is where systemd does not run, and the reason is told.
+    put_program(&fixture, "systemctl", "echo 'Failed to connect to bus' >&2; exit 1");
+    let ended = logs().await;
+    assert_eq!((ended.code, ended.out.as_str()), (Some(1), ""), "{ended:?}");
+    assert!(ended.err.contains("Failed to connect to bus"), "{ended:?}");
+    // One that is installed has a log, also if its manager cannot be asked.
+    let unit = fixture.folder().join(".config/systemd/user/peacrab.service");
+    fs::create_dir_all(unit.parent().unwrap()).unwrap();
+    fs::write(&unit, "").unwrap();
+    let ended = logs().await;
+    assert_eq!((ended.code, ended.out.trim_end()), (Some(0), "a line of the log"), "{ended:?}");
 }
 
 #[tokio::test]
@@ -290,7 +311,7 @@ async fn the_status_is_that_of_the_named_manager_and_logs_end_as_journalctl_does
         assert_eq!((ended.code, ended.out.trim_end()), (Some(0), "it runs"), "{ended:?}");
     }
     put_program(&fixture, "journalctl", "echo 'No journal files were found.' >&2; exit 3");
-    let ended = service(&fixture, &["service", "logs", "--user"]).await;
+    let ended = service(&fixture, &["service", "logs"]).await;
     assert_eq!(ended.code, Some(3), "{ended:?}");
     assert!(ended.err.contains("No journal files"), "{ended:?}");
 }

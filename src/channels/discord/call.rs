@@ -353,8 +353,8 @@ impl Platform for DiscordRefusal {
 }
 
 const TOKEN_NOT_ACCEPTED: &str = "token not accepted: Discord says {error}. Make a new one at \
-     https://discord.com/developers/applications (your application, Bot, Reset Token). To \
-     correct a channel of the config, put it where its `token` is read from, and restart";
+     https://discord.com/developers/applications (your application, Bot, Reset Token). A \
+     bot that is in the config already takes it from where its `token` is read, after `peacrab reload`";
 
 pub(super) fn token_not_accepted(message: &str) -> ChannelError {
     ChannelError::Closed(TOKEN_NOT_ACCEPTED.replace("{error}", message))

@@ -35,8 +35,8 @@ const REFUSALS: &[DenialRow<&str>] = &[
         ],
         DenialKind::Closed,
         "token not accepted: Slack says {error}. Get valid ones at https://api.slack.com/apps (OAuth & \
-         Permissions for the xoxb- one, Basic Information for the xapp- one), put them where the \
-         channel's `token` and `app_token` are read from, and restart",
+         Permissions for the xoxb- one, Basic Information for the xapp- one). A bot that is in the \
+         config already takes them from where its `token` and `app_token` are read, after `peacrab reload`",
     ),
     row(
         &[],

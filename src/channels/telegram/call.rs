@@ -194,8 +194,8 @@ const REFUSALS: &[DenialRow<&str>] = &[
         &[401, 404],
         &[],
         DenialKind::Closed,
-        "token not accepted: Telegram says {error}. Get a valid one from @BotFather. To correct a \
-         channel of the config, put it where its `token` is read from, and restart",
+        "token not accepted: Telegram says {error}. Get a valid one from @BotFather. A bot that is in the config already \
+         takes it from where its `token` is read, after `peacrab reload`",
     ),
     row(
         &[409],

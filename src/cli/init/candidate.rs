@@ -41,6 +41,8 @@ pub(super) enum Tried {
     Works,
     /// It wants a key, or another one.
     WantsKey(String),
+    /// The config cannot have it.
+    Unusable(String),
     Fails(String),
 }
 
@@ -52,6 +54,7 @@ impl Tried {
             Self::WantsKey(why) => {
                 bail!("the model wants a key, or another one: {why}. Give it with --key-file")
             }
+            Self::Unusable(why) => bail!("the model cannot be used: {why}"),
             Self::Fails(why) => bail!("the model does not answer: {why}"),
         }
     }
@@ -106,7 +109,7 @@ impl CandidateModel {
         trial.add(&self.section(&name, here))?;
         let config = match trial.load(setup.environment()) {
             Ok(config) => config,
-            Err(faults) => return Ok(Tried::Fails(faults.to_string())),
+            Err(faults) => return Ok(Tried::Unusable(faults.messages())),
         };
         let same = same_section(setup, &config, &name);
         setup.dialog.say("Testing: one short question to the model …");

@@ -2,109 +2,16 @@
 
 use std::sync::Arc;
 
-use anyhow::bail;
+use anyhow::{Context as _, anyhow, bail};
 use zeroize::Zeroizing;
 
 use super::super::dialog::TRIES_MAX;
+use super::platforms::{PLATFORMS, PlatformGuide, TypedTokens, has_tokens, parse, word_of};
 use super::setup::{Setup, secret_of};
-use crate::channels::{self, Channel, ChannelKind, ChannelProbe};
+use crate::channels::{self, Channel, ChannelError, ChannelKind, ChannelProbe};
 use crate::config::Config;
 use crate::config::edit::{NewSection, SecretPlace};
-use crate::secret::Secret;
 use crate::types::message::ChannelName;
-
-/// A platform, as this step explains it.
-struct PlatformGuide {
-    word: &'static str,
-    title: &'static str,
-    is_built: bool,
-    /// Instructions for the platform's website.
-    steps: &'static str,
-    /// Lines to copy.
-    sample: &'static str,
-    tokens: &'static [PlatformToken],
-}
-
-/// A token that a platform gives out.
-struct PlatformToken {
-    key: &'static str,
-    variable: &'static str,
-    /// The ending of its file.
-    ending: &'static str,
-    /// Tells Slack's two apart.
-    prefix: &'static str,
-    title: &'static str,
-}
-
-#[cfg(feature = "slack")]
-const SLACK_MANIFEST: &str = channels::slack::manifest::MANIFEST;
-#[cfg(not(feature = "slack"))]
-const SLACK_MANIFEST: &str = "";
-
-const PLATFORMS: [PlatformGuide; 3] = [
-    PlatformGuide {
-        word: "telegram",
-        title: "Telegram",
-        is_built: cfg!(feature = "telegram"),
-        steps: "1. Open https://t.me/BotFather and send /newbot.\n\
-                2. Answer its two questions: a name, and a user name that ends in bot.\n\
-                3. Copy the token that it gives you; it looks like 123456:ABC-DEF.",
-        sample: "",
-        tokens: &[PlatformToken {
-            key: "token",
-            variable: "TELEGRAM_BOT_TOKEN",
-            ending: "token",
-            prefix: "",
-            title: "Token",
-        }],
-    },
-    PlatformGuide {
-        word: "discord",
-        title: "Discord",
-        is_built: cfg!(feature = "discord"),
-        steps: "1. Open https://discord.com/developers/applications and create a New Application.\n\
-                2. Under Bot, press Reset Token and copy the token.\n\
-                3. On the same page, switch on Message Content Intent, and switch off Public Bot.",
-        sample: "",
-        tokens: &[PlatformToken {
-            key: "token",
-            variable: "DISCORD_BOT_TOKEN",
-            ending: "token",
-            prefix: "",
-            title: "Token",
-        }],
-    },
-    PlatformGuide {
-        word: "slack",
-        title: "Slack",
-        is_built: cfg!(feature = "slack"),
-        steps: "1. Open https://api.slack.com/apps?new_app=1, choose From a manifest and your workspace, and paste the lines \
-                below.\n\
-                2. Choose Install App, and copy the bot token; it begins with xoxb-.\n\
-                3. Under Basic Information, App-Level Tokens, create a token with the scope connections:write, and copy it; it \
-                begins with xapp-.",
-        sample: SLACK_MANIFEST,
-        tokens: &[
-            PlatformToken {
-                key: "token",
-                variable: "SLACK_BOT_TOKEN",
-                ending: "token",
-                prefix: "xoxb-",
-                title: "Both tokens, in one line or two",
-            },
-            PlatformToken {
-                key: "app_token",
-                variable: "SLACK_APP_TOKEN",
-                ending: "app-token",
-                prefix: "xapp-",
-                title: "The other token",
-            },
-        ],
-    },
-];
-
-/// Tokens in the order of [`PlatformGuide::tokens`].
-type TypedTokens = Vec<Zeroizing<String>>;
 
 /// A bot that was tested.
 pub(super) struct TestedBot {
@@ -128,6 +35,83 @@ struct KnownChannel<'a> {
     config: &'a channels::Config,
 }
 
+/// Why a bot cannot be set up with a token.
+enum BotFailure {
+    /// The config cannot have what the options say.
+    Settings(String),
+    /// The platform could not be asked.
+    Unreachable(String),
+    /// The platform knows no such bot, or the bot lacks something.
+    Refused(String),
+}
+
+impl BotFailure {
+    fn reason(&self) -> &str {
+        match self {
+            Self::Settings(why) | Self::Unreachable(why) | Self::Refused(why) => why,
+        }
+    }
+
+    /// Returns the error where nobody can be asked again.
+    fn error(&self, guide: &PlatformGuide) -> anyhow::Error {
+        let title = guide.title;
+        match self {
+            Self::Settings(why) => anyhow!("the options for {title} cannot be used: {why}"),
+            Self::Unreachable(why) => anyhow!("{title} cannot be asked: {why}"),
+            Self::Refused(why) => anyhow!("{title} does not accept this: {why}"),
+        }
+    }
+}
+
+/// Checks all that the options say about the platform, before anything is tested.
+pub(super) fn check_options(setup: &Setup<'_>, config: &Config) -> anyhow::Result<()> {
+    let options = setup.options;
+    let named = options.channel.as_deref().map(parse).transpose()?;
+    for file in [&options.token_file, &options.app_token_file] {
+        secret_of(file.as_deref())?;
+    }
+    if matches!(named, Some(None)) && options.owner.is_some() {
+        bail!(OWNER_OF_NOTHING);
+    }
+    if setup.dialog.asks() {
+        return Ok(());
+    }
+    let guide = match named {
+        Some(guide) => guide,
+        None if options.token_file.is_some() => {
+            bail!("name the platform of --token-file with --channel")
+        }
+        None if first_in_file(setup, config, None).is_some() => return Ok(()),
+        None => platform_of_environment(setup),
+    };
+    let Some(guide) = guide else {
+        anyhow::ensure!(options.owner.is_none(), OWNER_OF_NOTHING);
+        return Ok(());
+    };
+    match tokens_of_options(setup, guide)?.or_else(|| tokens_of_environment(setup, guide)) {
+        Some(tokens) if find_bot(setup, config, guide, &tokens).is_none() => {
+            let name = setup.edit.free_name("channels", guide.word);
+            match try_section(setup, &name, guide, &tokens)? {
+                Ok(_) => Ok(()),
+                Err(failure) => Err(failure.error(guide)),
+            }
+        }
+        None if first_in_file(setup, config, Some(guide)).is_none() => {
+            bail!("{} needs a token: give --token-file", guide.title)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The error about `--owner` without a platform.
+const OWNER_OF_NOTHING: &str =
+    "--owner names you on a chat platform, and none is set up: give --channel";
+
+/// The platform whose tokens are in the environment.
+fn platform_of_environment(setup: &Setup<'_>) -> Option<&'static PlatformGuide> {
+    PLATFORMS.iter().find(|guide| tokens_of_environment(setup, guide).is_some())
+}
+
 /// Sets up a platform, unless the config file has one. Returns the bot; none if there is no platform.
 pub(super) async fn set_up(
     setup: &mut Setup<'_>,
@@ -143,16 +127,14 @@ pub(super) async fn set_up(
     let guide = match options.channel.as_deref() {
         Some(word) => parse(word)?,
         None if setup.dialog.asks() => ask(setup).await?,
-        None if options.token_file.is_some() => {
-            bail!("name the platform of --token-file with --channel")
-        }
-        None => PLATFORMS.iter().find(|guide| tokens_of_environment(setup, guide).is_some()),
+        None => platform_of_environment(setup),
     };
     let Some(guide) = guide else {
-        if options.owner.is_some() {
-            bail!("--owner names you on a chat platform, and none is set up: give --channel");
-        }
-        setup.dialog.say("No platform is set up; `peacrab chat` talks to the bot in a terminal.\n");
+        anyhow::ensure!(options.owner.is_none(), OWNER_OF_NOTHING);
+        setup.dialog.say(&format!(
+            "No platform is set up; `{} chat` talks to the bot in a terminal.\n",
+            setup.on.program()
+        ));
         return Ok(None);
     };
     let known = tokens_of_options(setup, guide)?.or_else(|| tokens_of_environment(setup, guide));
@@ -161,11 +143,11 @@ pub(super) async fn set_up(
         Some(tokens) if !asks || options.token_file.is_some() => {
             match try_tokens(setup, guide, &tokens).await? {
                 Ok(bot) => Ok(Some(bot)),
-                Err(why) if asks => {
-                    setup.dialog.say(&format!("That does not work: {why}.\n"));
+                Err(failure) if asks => {
+                    setup.dialog.say(&format!("That does not work: {}.\n", failure.reason()));
                     ask_tokens(setup, guide, None).await.map(Some)
                 }
-                Err(why) => bail!("{} does not accept this: {why}", guide.title),
+                Err(failure) => Err(failure.error(guide)),
             }
         }
         None if !asks => match keep_first(setup, config, Some(guide)).await? {
@@ -182,6 +164,18 @@ async fn keep_first(
     config: &Config,
     guide: Option<&PlatformGuide>,
 ) -> anyhow::Result<Option<TestedBot>> {
+    match first_in_file(setup, config, guide) {
+        Some(known) => keep(setup, known).await.map(Some),
+        None => Ok(None),
+    }
+}
+
+/// The first bot of the config file, of this platform if one is given.
+fn first_in_file<'a>(
+    setup: &Setup<'_>,
+    config: &'a Config,
+    guide: Option<&PlatformGuide>,
+) -> Option<KnownChannel<'a>> {
     let in_file = setup.edit.names("channels");
     let first = config.channels.iter().find(|(name, channel)| {
         let word = word_of(&channel.kind);
@@ -189,10 +183,23 @@ async fn keep_first(
             && word.is_some()
             && guide.is_none_or(|guide| word == Some(guide.word))
     });
-    match first {
-        Some((name, config)) => keep(setup, KnownChannel { name, config }).await.map(Some),
-        None => Ok(None),
-    }
+    first.map(|(name, config)| KnownChannel { name, config })
+}
+
+/// The bot of the config file that has these tokens.
+fn find_bot<'a>(
+    setup: &Setup<'_>,
+    config: &'a Config,
+    guide: &PlatformGuide,
+    tokens: &TypedTokens,
+) -> Option<KnownChannel<'a>> {
+    let in_file = setup.edit.names("channels");
+    let found = config.channels.iter().find(|(name, channel)| {
+        in_file.iter().any(|known| known == name.as_str())
+            && word_of(&channel.kind) == Some(guide.word)
+            && has_tokens(&channel.kind, tokens)
+    });
+    found.map(|(name, config)| KnownChannel { name, config })
 }
 
 /// Tests a bot of the config file. `--owner` joins its owners.
@@ -201,9 +208,10 @@ async fn keep(setup: &mut Setup<'_>, known: KnownChannel<'_>) -> anyhow::Result<
     let Some(connected) = channels::connect(&config.kind)? else { bail!("it is not a platform") };
     let probe = match probe(&connected).await {
         Ok(probe) => probe,
-        Err(why) => bail!(
-            "the config has the channel {name} already, but it does not work: {why}. Correct [channels.{name}] and run this \
-             again, or add another one with --channel"
+        Err(failure) => bail!(
+            "the config has the channel {name} already, but it does not work: {}. Correct [channels.{name}] and run this \
+             again, or add another one with --channel",
+            failure.reason()
         ),
     };
     let is = &probe.name;
@@ -233,40 +241,6 @@ impl NewOwner {
             ChannelKind::Discord(_) | ChannelKind::Slack(_) | ChannelKind::Terminal => None,
         };
         Self { chat }
-    }
-}
-
-/// The word of a platform. None for the terminal.
-fn word_of(kind: &ChannelKind) -> Option<&'static str> {
-    match kind {
-        ChannelKind::Telegram(_) => Some("telegram"),
-        ChannelKind::Discord(_) => Some("discord"),
-        ChannelKind::Slack(_) => Some("slack"),
-        ChannelKind::Terminal => None,
-    }
-}
-
-/// Returns true if a section has these tokens, in the order of [`PlatformGuide::tokens`].
-fn has_tokens(kind: &ChannelKind, tokens: &TypedTokens) -> bool {
-    let own = match kind {
-        ChannelKind::Telegram(telegram) => vec![&telegram.token],
-        ChannelKind::Discord(discord) => vec![&discord.token],
-        ChannelKind::Slack(slack) => vec![&slack.token, &slack.app_token],
-        ChannelKind::Terminal => return false,
-    };
-    let given: Vec<_> = tokens.iter().map(|token| Secret::new(token.as_str())).collect();
-    own.into_iter().eq(&given)
-}
-
-fn parse(word: &str) -> anyhow::Result<Option<&'static PlatformGuide>> {
-    if word.eq_ignore_ascii_case("none") {
-        return Ok(None);
-    }
-    let guide = PLATFORMS.iter().find(|guide| guide.word.eq_ignore_ascii_case(word));
-    match guide {
-        Some(guide) if guide.is_built => Ok(Some(guide)),
-        Some(guide) => bail!("this program was built without {}", guide.title),
-        None => bail!("{word} is not a platform; choose telegram, discord, slack or none"),
     }
 }
 
@@ -313,6 +287,8 @@ async fn ask_tokens(
     guide: &'static PlatformGuide,
     known: Option<TypedTokens>,
 ) -> anyhow::Result<TestedBot> {
+    // Rather now than after a token was typed.
+    setup.check_writable()?;
     let number = setup.question();
     setup
         .dialog
@@ -335,7 +311,9 @@ async fn ask_tokens(
         };
         match try_tokens(setup, guide, &tokens).await? {
             Ok(bot) => return Ok(bot),
-            Err(why) => setup.dialog.say(&format!("That does not work: {why}. Try again.")),
+            Err(failure) => {
+                setup.dialog.say(&format!("That does not work: {}. Try again.", failure.reason()));
+            }
         }
     }
     bail!("{} accepted no token; its page in docs/ shows each step", guide.title)
@@ -369,46 +347,23 @@ async fn try_tokens(
     setup: &mut Setup<'_>,
     guide: &'static PlatformGuide,
     tokens: &TypedTokens,
-) -> anyhow::Result<Result<TestedBot, String>> {
-    let in_file = setup.edit.names("channels");
-    if let Ok(config) = setup.edit.load(setup.environment()) {
-        let known = config.channels.iter().find(|(name, channel)| {
-            in_file.iter().any(|known| known == name.as_str())
-                && word_of(&channel.kind) == Some(guide.word)
-                && has_tokens(&channel.kind, tokens)
-        });
-        if let Some((name, config)) = known {
-            return keep(setup, KnownChannel { name, config }).await.map(Ok);
-        }
+) -> anyhow::Result<Result<TestedBot, BotFailure>> {
+    if let Ok(config) = setup.edit.load(setup.environment())
+        && let Some(known) = find_bot(setup, &config, guide, tokens)
+    {
+        return keep(setup, known).await.map(Ok);
     }
-    let name = setup.edit.free_name("channels", guide.word);
-    let mut texts = vec![("type", guide.word.to_owned())];
-    texts.extend(setup.options.api_url.iter().map(|url| ("api_url", url.clone())));
-    let owners = setup.options.owner.iter().map(|id| ("owners", vec![id.clone()]));
-    let owners: Vec<_> = owners.collect();
-    let section = |secrets| NewSection {
-        kind: "channels",
-        name: name.clone(),
-        texts: texts.clone(),
-        lists: owners.clone(),
-        secrets,
-    };
+    setup.check_writable()?;
     setup.dialog.say(&format!("Testing: asking {} who the bot is …", guide.title));
-    let here = guide.tokens.iter().zip(tokens);
-    let here = here.map(|(token, text)| (token.key, SecretPlace::Here(text.to_string()))).collect();
-    let mut trial = setup.edit.clone();
-    trial.add(&section(here))?;
-    let config = match trial.load(setup.environment()) {
-        Ok(config) => config,
-        Err(faults) => return Ok(Err(faults.to_string())),
-    };
-    let Some(channel) = config.channels.get(&name.as_str().into()) else {
-        bail!("the channel is missing")
+    let name = setup.edit.free_name("channels", guide.word);
+    let channel = match try_section(setup, &name, guide, tokens)? {
+        Ok(channel) => channel,
+        Err(failure) => return Ok(Err(failure)),
     };
     let Some(connected) = channels::connect(&channel.kind)? else { bail!("it is not a platform") };
     let probe = match probe(&connected).await {
         Ok(probe) => probe,
-        Err(why) => return Ok(Err(why)),
+        Err(failure) => return Ok(Err(failure)),
     };
     let mut edit = setup.edit.clone();
     let mut kept = Vec::new();
@@ -416,18 +371,59 @@ async fn try_tokens(
         let file = edit.write_secret(&name, token.ending, text)?;
         kept.push((token.key, SecretPlace::File(file)));
     }
-    edit.add(&section(kept))?;
+    edit.add(&section(setup, &name, guide, kept))?;
     setup.save(edit)?;
     setup.dialog.say(&format!("The bot is {}. Saved as [channels.{name}].\n", probe.name));
     let new_owner = setup.options.owner.as_ref().map(|id| NewOwner::of(&channel.kind, id));
     Ok(Ok(TestedBot { channel: name.as_str().into(), title: guide.title, probe, new_owner }))
 }
 
+/// Returns the channel that the config would have with these tokens. Asks and saves nothing.
+fn try_section(
+    setup: &Setup<'_>,
+    name: &str,
+    guide: &PlatformGuide,
+    tokens: &TypedTokens,
+) -> anyhow::Result<Result<channels::Config, BotFailure>> {
+    let here = guide.tokens.iter().zip(tokens);
+    let here = here.map(|(token, text)| (token.key, SecretPlace::Here(text.to_string()))).collect();
+    let mut trial = setup.edit.clone();
+    trial.add(&section(setup, name, guide, here))?;
+    match trial.load(setup.environment()) {
+        Ok(mut config) => {
+            let channel = config.channels.remove(&ChannelName::from(name));
+            channel.map(Ok).context("the channel is missing")
+        }
+        // Their places are in a file that does not exist.
+        Err(faults) => Ok(Err(BotFailure::Settings(faults.messages()))),
+    }
+}
+
+/// The new section of a bot, as the options describe it.
+fn section(
+    setup: &Setup<'_>,
+    name: &str,
+    guide: &PlatformGuide,
+    secrets: Vec<(&'static str, SecretPlace)>,
+) -> NewSection {
+    let mut texts = vec![("type", guide.word.to_owned())];
+    texts.extend(setup.options.api_url.iter().map(|url| ("api_url", url.clone())));
+    let owners = setup.options.owner.iter().map(|id| ("owners", vec![id.clone()]));
+    NewSection { kind: "channels", name: name.to_owned(), texts, lists: owners.collect(), secrets }
+}
+
 /// Asks the platform: what it says, or what is wrong, faults of the bot's settings included.
-async fn probe(channel: &Arc<dyn Channel>) -> Result<ChannelProbe, String> {
-    let probe = channel.probe().await.map_err(|error| error.to_string())?;
+async fn probe(channel: &Arc<dyn Channel>) -> Result<ChannelProbe, BotFailure> {
+    let probe = channel.probe().await.map_err(|error| match error {
+        ChannelError::Unavailable { .. } | ChannelError::Ambiguous(_) => {
+            BotFailure::Unreachable(error.to_string())
+        }
+        ChannelError::DraftGone | ChannelError::Refused(_) | ChannelError::Closed(_) => {
+            BotFailure::Refused(error.to_string())
+        }
+    })?;
     match probe.faults.is_empty() {
         true => Ok(probe),
-        false => Err(probe.faults.join("; ")),
+        false => Err(BotFailure::Refused(probe.faults.join("; "))),
     }
 }

@@ -56,8 +56,14 @@ const VENDORS: [Vendor; 3] = [
     },
 ];
 
-const NO_MODEL: &str =
-    "No model is set up. Until you run `peacrab init` again, rehearsal answers by fixed rules.\n";
+/// The word for no model.
+const NONE: &str = "none";
+
+fn no_model(program: &str) -> String {
+    format!(
+        "No model is set up. Until you run `{program} init` again, rehearsal answers by fixed rules.\n"
+    )
+}
 
 /// The person's choice.
 enum Chosen {
@@ -88,6 +94,11 @@ pub(super) async fn set_up(setup: &mut Setup<'_>, config: &Config) -> anyhow::Re
     if options.provider.is_none() && !is_another && keeps_model(setup, config).await? {
         return Ok(());
     }
+    let is_none = |word: &String| word.eq_ignore_ascii_case(NONE);
+    if !options.provider.as_ref().is_some_and(is_none) {
+        // Rather now than after a key was typed.
+        setup.check_writable()?;
+    }
     let servers = find_local_servers(setup.environment().text("OLLAMA_HOST")).await;
     let mut named = options.provider.clone();
     let asked_before = setup.asked;
@@ -100,9 +111,9 @@ pub(super) async fn set_up(setup: &mut Setup<'_>, config: &Config) -> anyhow::Re
         };
         let tried = match chosen {
             Chosen::None => {
-                setup.dialog.say(match setup.dead_model {
-                    Some(_) => "The model of the config is kept.\n",
-                    None => NO_MODEL,
+                setup.dialog.say(&match setup.dead_model {
+                    Some(_) => "The model of the config is kept.\n".to_owned(),
+                    None => no_model(&setup.on.program()),
                 });
                 return Ok(());
             }
@@ -112,7 +123,7 @@ pub(super) async fn set_up(setup: &mut Setup<'_>, config: &Config) -> anyhow::Re
         match tried {
             Tried::Works => return Ok(()),
             tried if !setup.dialog.asks() => return tried.or_fail(),
-            Tried::WantsKey(why) | Tried::Fails(why) => {
+            Tried::WantsKey(why) | Tried::Unusable(why) | Tried::Fails(why) => {
                 setup.dialog.say(&format!("That does not work: {why}. Please choose again.\n"));
             }
         }
@@ -192,7 +203,7 @@ async fn ask(setup: &mut Setup<'_>, servers: &[LocalServer]) -> anyhow::Result<C
         let place = place_of(&server.base_url);
         dialog.say(&format!("  {} {} {place}: {models}", words.len(), server.name));
     }
-    words.push("none".to_owned());
+    words.push(NONE.to_owned());
     dialog.say(&format!("  {} none for now", words.len()));
     dialog.say("Or type the address of a server, such as http://192.168.1.20:11434/v1, and its model if you know it.");
     let has_key = |vendor: &Vendor| setup.environment().raw(vendor.variable).is_some();
@@ -214,7 +225,7 @@ async fn ask(setup: &mut Setup<'_>, servers: &[LocalServer]) -> anyhow::Result<C
 /// Understands a word for a provider, or an address with perhaps a model.
 async fn parse(setup: &Setup<'_>, word: &str, servers: &[LocalServer]) -> anyhow::Result<Chosen> {
     let lower = word.to_ascii_lowercase();
-    if lower == "none" {
+    if lower == NONE {
         return Ok(Chosen::None);
     }
     if let Some(vendor) = VENDORS.iter().find(|vendor| vendor.word == lower) {

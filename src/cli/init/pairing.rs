@@ -9,10 +9,11 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::super::dialog::TRIES_MAX;
+use super::super::interrupts::Interrupts;
 use super::super::{chat, send};
 use super::channel::{NewOwner, TestedBot};
-use super::setup::Setup;
-use crate::config::{self, Config};
+use super::setup::{Setup, unless_stopped};
+use crate::config::Config;
 use crate::control::send::{SendOutcome, SendRequest};
 use crate::control::{ControlRequest, ControlServer, Response};
 use crate::daemon::Daemon;
@@ -20,16 +21,23 @@ use crate::people::{self, Role};
 use crate::replies;
 use crate::store;
 
-/// Pairs the owner, if there is none. The daemon of this home runs meanwhile, in this process.
-pub(super) async fn pair(setup: &mut Setup<'_>, bot: &TestedBot) -> anyhow::Result<()> {
+/// Pairs the owner, if there is none. The daemon of this home runs meanwhile, in this process; a signal ends it in order.
+pub(super) async fn pair(
+    setup: &mut Setup<'_>,
+    bot: &TestedBot,
+    interrupts: &mut Interrupts,
+) -> anyhow::Result<()> {
     let on = setup.on;
-    let program = config::program(&on.home, &on.environment);
+    let program = on.program();
     let config = on.load()?;
     let has_owner =
         config.has_owner(&store::try_read(&on.home, people::paired).unwrap_or_default());
     if has_owner {
         return match &bot.new_owner {
-            Some(owner) => greet(setup, bot, owner, &config).await,
+            Some(owner) => {
+                let greeting = Box::pin(greet(setup, bot, owner, &config));
+                unless_stopped(on, interrupts, greeting).await
+            }
             None => Ok(()),
         };
     }
@@ -38,19 +46,22 @@ pub(super) async fn pair(setup: &mut Setup<'_>, bot: &TestedBot) -> anyhow::Resu
         return Ok(());
     }
     if chat::is_running(&on.home).await? {
-        if let Err(error) = reload(&on.home, &config).await {
-            setup.dialog.say(&format!("{error:#}\n{}", nobody_yet(&program)));
-            return Ok(());
-        }
-        explain(setup, bot);
-        return ask_code(setup, &PairingDaemon::Running(on.home.clone()), &program).await;
+        let asking = Box::pin(async {
+            if let Err(error) = reload(&on.home, &config).await {
+                setup.dialog.say(&format!("{error:#}\n{}", nobody_yet(&program)));
+                return Ok(());
+            }
+            explain(setup, bot);
+            ask_code(setup, &PairingDaemon::Running(on.home.clone()), &program).await
+        });
+        return unless_stopped(on, interrupts, asking).await;
     }
     explain(setup, bot);
     let daemon = Daemon::open(on.plan(on.prepare()?)?).await?;
     let asked = PairingDaemon::Ours(daemon.control_server());
     let stop = CancellationToken::new();
     let asking = async {
-        let asked = ask_code(setup, &asked, &program).await;
+        let asked = unless_stopped(on, interrupts, ask_code(setup, &asked, &program)).await;
         stop.cancel();
         asked
     };

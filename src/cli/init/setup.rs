@@ -3,11 +3,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use clap::Args;
 use zeroize::Zeroizing;
 
 use super::super::dialog::Dialog;
+use super::super::interrupts::Interrupts;
 use super::super::invocation::Invocation;
 use super::super::service::ServiceChoice;
 use crate::config::edit::ConfigEdit;
@@ -76,12 +77,35 @@ impl Setup<'_> {
         &self.on.environment
     }
 
+    /// Checks that what is tested next can be saved.
+    pub(super) fn check_writable(&self) -> anyhow::Result<()> {
+        let checked = self.edit.check_writable();
+        checked.with_context(|| format!("cannot write {}", self.edit.file().display()))
+    }
+
     /// Saves the config that was tested.
     pub(super) fn save(&mut self, edit: ConfigEdit) -> anyhow::Result<Config> {
-        let config = edit.load(&self.on.environment)?;
+        let config = edit.load(&self.on.environment);
+        // Their places are in a file that does not exist yet.
+        let config = config.map_err(|faults| anyhow!("cannot save this: {}", faults.messages()))?;
         edit.save().with_context(|| format!("cannot write {}", edit.file().display()))?;
         self.edit = edit;
         Ok(config)
+    }
+}
+
+/// Does a part of the setup. A signal drops it, and is an error that says how to continue.
+pub(super) async fn unless_stopped<T>(
+    on: &Invocation,
+    interrupts: &mut Interrupts,
+    part: impl Future<Output = anyhow::Result<T>>,
+) -> anyhow::Result<T> {
+    tokio::select! {
+        done = part => done,
+        () = interrupts.next() => Err(anyhow!(
+            "stopped; everything saved so far is kept. Run `{} init` to continue",
+            on.program()
+        )),
     }
 }
 

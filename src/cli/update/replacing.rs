@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use chrono::{DateTime, Utc};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, sleep};
 
+use crate::cli::interrupts::Interrupts;
 use crate::cli::invocation::Invocation;
 use crate::cli::systemd::{self, Manager, START_TIME_MAX, UNIT};
 use crate::cli::{chat, print};
@@ -20,33 +20,6 @@ const HEALTHY_WITHIN: Duration = Duration::from_secs(120);
 
 /// Pause between two looks at it.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-
-/// The signals by which people and terminals end a command. From now on they do not end this one by themselves, so that it
-/// never stops in the middle of a change.
-pub(super) struct Interrupts {
-    interrupt: Signal,
-    terminate: Signal,
-    hangup: Signal,
-}
-
-impl Interrupts {
-    pub(super) fn watch() -> anyhow::Result<Self> {
-        let watch = |kind| signal(kind).context("cannot watch for signals");
-        Ok(Self {
-            interrupt: watch(SignalKind::interrupt())?,
-            terminate: watch(SignalKind::terminate())?,
-            hangup: watch(SignalKind::hangup())?,
-        })
-    }
-
-    async fn next(&mut self) {
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-            _ = self.hangup.recv() => {}
-        }
-    }
-}
 
 /// A program that has taken the place of another one, whose service is to run with it.
 pub(super) struct Replacement<'a> {

@@ -4,7 +4,6 @@
 use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
 use rusqlite::Connection;
-use serde_json::{Value, json};
 
 use crate::conversation::ledger::USAGE_PERIOD;
 use crate::conversation::ledger::sums::{LedgerFilter, spent_since};
@@ -23,7 +22,7 @@ use crate::types::message::ChatKind;
 pub const JOBS_MAX: usize = 50;
 
 /// Maximum number of runs that are shown.
-const SHOWN_MAX: i64 = 20;
+pub(super) const SHOWN_MAX: i64 = 20;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JobOperation {
@@ -380,20 +379,4 @@ pub(super) fn shown(job: &Job, whose: &JobScope, now: DateTime<Tz>) -> JobShown 
         cost: None,
         expected: None,
     }
-}
-
-/// Lists jobs for scripts: times in RFC 3339, `next` null for a job that is not due.
-pub fn listing(store: &Connection, whose: &JobScope, zone: Tz) -> rusqlite::Result<Vec<Value>> {
-    let jobs = job::list(store, whose)?;
-    let listed = jobs.iter().map(|job| {
-        let JobShown { id, when, kind, about, to, paused, failures, sees, unasked, .. } =
-            shown(job, whose, Utc::now().with_timezone(&zone));
-        let next = job.next.filter(|_| job.state == JobState::Active).map(|next| next.to_rfc3339());
-        json!({
-            "id": id, "when": when, "kind": kind.unwrap_or("prompt"), "text": about, "to": to,
-            "next": next, "paused": paused, "failures": failures, "sees": sees,
-            "unasked": unasked,
-        })
-    });
-    Ok(listed.collect())
 }

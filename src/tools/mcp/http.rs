@@ -11,6 +11,7 @@ use futures_util::stream::{BoxStream, StreamExt};
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Method, RequestBuilder, Response, StatusCode};
 use rmcp::model::{ClientJsonRpcMessage, RequestId, ServerJsonRpcMessage};
+use rmcp::service::ClientInitializeError;
 use rmcp::transport::streamable_http_client::{
     SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
 };
@@ -90,6 +91,23 @@ impl Http {
     async fn send(&self, request: RequestBuilder, until: Instant) -> Result<Response, Error> {
         let sent = timeout_at(until, request.send()).await.map_err(|_| timed_out())?;
         sent.map_err(|error| Error::Client(error.without_url()))
+    }
+}
+
+/// Describes why a server could not be spoken to, without the names of types that the protocol's own errors show.
+pub(super) fn first_fault(error: &ClientInitializeError) -> String {
+    match error {
+        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => first_fault(fallback),
+        ClientInitializeError::TransportError { error, .. } => {
+            match error.error.downcast_ref::<Error>() {
+                Some(Error::Client(lost)) => {
+                    let cause = http::root_cause(lost).unwrap_or_else(|| lost.to_string());
+                    format!("it cannot be reached: {cause}")
+                }
+                _ => format!("it cannot be spoken to: {}", error.error),
+            }
+        }
+        _ => format!("it cannot be spoken to: {error}"),
     }
 }
 

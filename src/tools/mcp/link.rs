@@ -23,7 +23,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::http::Http;
+use super::http::{Http, first_fault};
 use super::process::ServerProcess;
 use super::stdio::Stdio;
 use super::tools::{CallFoundTool, ManyTools, McpTool, SearchTools};
@@ -240,7 +240,7 @@ impl Servers {
         };
         let running = match initialized {
             Ok(Ok(running)) => running,
-            Ok(Err(error)) => return format!("it cannot be spoken to: {error}"),
+            Ok(Err(error)) => return first_fault(&error),
             Err(_) => return "it does not answer the first word (initialize)".to_owned(),
         };
         let (peer, cancel) = (running.peer().clone(), running.cancellation_token());

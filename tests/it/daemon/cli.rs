@@ -5,10 +5,12 @@ use std::fs::{self, File};
 use std::process::Stdio;
 
 use futures_util::future::join_all;
+use peacrab::cli::shell_words::in_shell;
 use serde_json::{Value, json};
 
 use crate::support::binary::{ProgramFixture, home, home_at, until};
 use crate::support::bot_api::BotApi;
+use crate::support::pty::Pty;
 
 const TOKEN: &str = "4242:AAAA-this-is-a-token-of-the-right-length";
 
@@ -194,7 +196,40 @@ async fn commands_that_need_a_daemon_say_so() {
         let ended = fixture.run(args).await;
         assert_eq!((ended.code, ended.out.as_str()), (Some(1), ""), "{ended:?}");
         assert!(ended.err.contains("no daemon runs"), "{ended:?}");
+        let start = format!("--home {} run`", fixture.home().display());
+        assert!(ended.err.contains(&start), "{ended:?}");
     }
+}
+
+#[tokio::test]
+async fn help_status_and_check_are_as_wide_as_the_terminal() {
+    const COLUMNS: u16 = 40;
+    let fixture = ProgramFixture::new(&home_at("http://127.0.0.1:9", TOKEN));
+    let _daemon = fixture.daemon().await;
+    for args in [
+        &["--help"] as &[&str],
+        &["help", "init"],
+        &["init", "--help"],
+        &["cron", "--help"],
+        &["cron", "add", "--help"],
+        &["service", "logs", "--help"],
+        &["budget", "set", "a", "--json"],
+        &["status"],
+        &["check"],
+    ] {
+        let mut screen = Pty::begin(fixture.command(&Pty::session(), args), COLUMNS);
+        screen.ends().await;
+        screen.wait_for("output", |lines| lines.len() > 3).await;
+        for line in screen.raw().lines().map(str::trim_end) {
+            let is_one_word = !line.trim().contains(' ');
+            let fits = is_one_word || line.chars().count() <= usize::from(COLUMNS);
+            assert!(fits, "{args:?}: {line}\n{}", screen.raw());
+        }
+    }
+    // Another program gets whole lines, also where the screen is narrow.
+    let help = fixture.run(&["init", "--help"]).await;
+    assert_eq!((help.code, help.err.as_str()), (Some(0), ""), "{help:?}");
+    assert!(help.out.lines().any(|line| line.len() > 100), "{help:?}");
 }
 
 #[tokio::test]
@@ -262,8 +297,11 @@ async fn of_many_terminals_at_once_each_is_answered_or_told_why_not() {
 #[tokio::test]
 async fn what_was_done_is_listed_and_undone_with_and_without_a_daemon() {
     let fixture = ProgramFixture::new(&home_at("http://127.0.0.1:9", TOKEN));
-    let nothing = fixture.run(&["actions", "--json"]).await;
-    assert_eq!((nothing.code, nothing.out.trim()), (Some(0), "[]"), "{nothing:?}");
+    for args in [&["actions", "--json"] as &[&str], &["actions"]] {
+        let nothing = fixture.run(args).await;
+        assert_eq!((nothing.code, nothing.out.as_str()), (Some(1), ""), "{nothing:?}");
+        assert!(nothing.err.contains("there is no data in this home yet"), "{nothing:?}");
+    }
     let file = fixture.home().join("workspace/log.md");
     fixture.run(&["chat", "-m", "append one to log.md"]).await;
     assert!(file.exists());
@@ -274,6 +312,32 @@ async fn what_was_done_is_listed_and_undone_with_and_without_a_daemon() {
     // The undo was the second one.
     acts(&fixture, 3).await;
     assert!(!file.exists());
+}
+
+#[tokio::test]
+async fn why_of_what_is_not_known_fails_with_and_without_a_daemon() {
+    let fixture = ProgramFixture::new(&home_at("http://127.0.0.1:9", TOKEN));
+    fixture.run(&["chat", "-m", "append one to log.md"]).await;
+    let check = async || {
+        let known = fixture.run(&["why", "1"]).await;
+        assert_eq!(known.code, Some(0), "{known:?}");
+        assert!(known.out.contains("Action 1 · "), "{known:?}");
+        for (asked, words) in [
+            ("99", "There is no action 99 here."),
+            ("never.md", "None of my actions here changed"),
+            ("fact 99", "99"),
+            ("../outside", "Use /why"),
+        ] {
+            let ended = fixture.run(&["why", asked]).await;
+            assert_eq!(ended.code, Some(1), "{asked}: {ended:?}");
+            assert!(ended.out.contains(words), "{asked}: {ended:?}");
+            assert!(ended.err.contains("nothing was explained"), "{asked}: {ended:?}");
+        }
+    };
+    check().await;
+    let daemon = fixture.daemon().await;
+    check().await;
+    daemon.terminate().await;
 }
 
 async fn acts(fixture: &ProgramFixture, number: u32) {
@@ -569,6 +633,26 @@ async fn rehearsal_shows_the_result_of_every_step() {
     assert!(ended.out.contains("beans") && ended.out.contains("seconds have passed"), "{ended:?}");
 }
 
+#[test]
+fn commands_of_a_chat_are_named_as_a_shell_knows_them() {
+    for (words, shown) in [
+        ("/pair list shows them.", "peacrab pair list shows them."),
+        ("There is none. /people lists them.", "There is none. peacrab people lists them."),
+        (
+            "To change one: /budget set (/people).",
+            "To change one: peacrab budget set (peacrab people).",
+        ),
+        ("`/usage`\n/heartbeat", "`peacrab usage`\npeacrab heartbeat"),
+        ("/jobs resume 1", "peacrab cron resume 1"),
+        // Paths, other commands, and words that only look like it.
+        ("/home/pair and a/people, /peoples, //pair", "/home/pair and a/people, /peoples, //pair"),
+        ("/restart or /", "/restart or /"),
+        ("", ""),
+    ] {
+        assert_eq!(in_shell(words), shown);
+    }
+}
+
 #[tokio::test]
 async fn people_budgets_and_usage_are_shown_and_changed_from_the_command_line() {
     let fixture = ProgramFixture::new(&home_at("http://127.0.0.1:9", TOKEN));
@@ -597,8 +681,9 @@ async fn people_budgets_and_usage_are_shown_and_changed_from_the_command_line() 
         assert_eq!(person["accounts"][0]["channel"], "terminal");
         assert!(done(&["people", &number]).await.contains("Role: owner, by the config"));
         failed(&["people", "block", &number], 1, "is named in the config file").await;
-        failed(&["people", "remove", "p99", "--purge"], 1, "There is no such person").await;
-        failed(&["people", "promote", &number], 1, "Use /people").await;
+        failed(&["people", "remove", "p99", "--purge"], 1, "peacrab people lists them").await;
+        failed(&["people", "promote", &number], 1, "Use peacrab people, peacrab people pNUMBER")
+            .await;
         failed(&["people", "--purge"], 2, "required").await;
         let set = done(&["budget", "set", "guest", "20000", "month"]).await;
         assert!(set.contains("20,000 tokens for a month"), "{set}");

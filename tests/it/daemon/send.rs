@@ -99,4 +99,9 @@ async fn a_script_knows_whether_its_message_arrived_without_a_daemon() {
     assert_eq!(polls, 0);
     let listed = fixture.run(&["actions", "--json"]).await;
     assert_eq!(serde_json::from_str::<Value>(&listed.out).unwrap(), Value::Array(Vec::new()));
+    // The owner is known from the terminal only, which no message leaves without a daemon.
+    fixture.run(&["chat", "-m", "hello"]).await;
+    let ended = sent(&fixture, &["--to", "owner", "x"], "").await;
+    assert_eq!((ended.code, ended.out.as_str()), (Some(1), ""), "{ended:?}");
+    assert!(ended.err.contains("If it is the terminal, start the daemon"), "{ended:?}");
 }

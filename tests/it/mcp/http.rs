@@ -184,6 +184,16 @@ async fn a_server_that_turns_us_away_or_is_none_is_told_of() {
 }
 
 #[tokio::test]
+async fn a_server_that_is_not_there_is_told_of_in_words() {
+    let nowhere = Via::Http { url: "http://127.0.0.1:9/mcp".to_owned(), headers: Vec::new() };
+    let rig = rig([("dead", server(nowhere))]).await;
+    rig.wait_until(|rig| trouble(rig, "dead").contains("it cannot be reached: ")).await;
+    let why = trouble(&rig, "dead");
+    assert!(why.contains("refused") && !why.contains("::"), "{why}");
+    rig.finish().await;
+}
+
+#[tokio::test]
 async fn a_request_that_hangs_is_given_up() {
     let scene = Scene::new(Manner::Hangs).await;
     let far = Config { timeout: Duration::from_secs(1), ..scene.config(KEY) };

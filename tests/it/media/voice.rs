@@ -92,7 +92,7 @@ async fn a_failing_endpoint_is_asked_again_and_then_told_of() {
     ears.replies(401, r#"{"error": {"message": "no sk-test-0123456789"}}"#);
     ears.replies(200, r#"{"text": "  "}"#);
     ears.replies(200, "<html>");
-    for reason in ["the server failed (500", "check api_key (401: no key)", "no words", "not JSON"]
+    for reason in ["the server failed (500", "copy it again (401: no key)", "no words", "not JSON"]
     {
         send(&rig, "1", "hm", [voice()]);
         assert_eq!(rig.next_message("1").await, "re: hm");

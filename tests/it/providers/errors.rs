@@ -43,7 +43,7 @@ async fn tells_who_acts_next() {
             &said,
             "refused: the request was not accepted; check model and max_tokens (400: Oh no.)",
         ),
-        (401, &said, "unauthorized: the key was not accepted; check api_key (401: Oh no.)"),
+        (401, &said, "unauthorized: the key was not accepted; copy it again (401: Oh no.)"),
         (
             402,
             &said,
@@ -52,7 +52,7 @@ async fn tells_who_acts_next() {
         (
             403,
             &said,
-            "unauthorized: access was denied; check api_key and what it may use (403: Oh no.)",
+            "unauthorized: access was denied; check the key and what it may use (403: Oh no.)",
         ),
         (
             404,

@@ -114,7 +114,7 @@ fn shows_little_of_what_servers_say_and_never_the_key() {
     let long = format!(r#"{{"error":{{"message":"key sk-very-secret\nis {}"}}}}"#, "x".repeat(900));
     let shown = sorted(401, &long);
     assert!(shown.starts_with(
-        "unauthorized: the key was not accepted; check api_key (401: key [key] is xxx"
+        "unauthorized: the key was not accepted; copy it again (401: key [key] is xxx"
     ));
     assert!(shown.chars().count() < 280, "{shown}");
     assert_eq!(sorted(502, "<!doctype html><p>Bad gateway"), "busy: the server failed (502)");

@@ -156,7 +156,7 @@ async fn lets_the_spare_answer_and_says_so() {
     spare.reply(Reply::events(&answer(Platform::OpenAi, "Hi")));
     let (completion, deltas) = ask(&*chain).await;
     let completion = completion.unwrap();
-    let note = "(main (pea-1) is unavailable: the key was not accepted; check api_key (401: Oh no.), so \
+    let note = "(main (pea-1) is unavailable: the key was not accepted; copy it again (401: Oh no.), so \
                 spare (pea-1) answered.)";
     assert_eq!((&*completion.text, completion.note.as_deref()), ("Hi", Some(note)));
     assert_eq!(deltas[0], Delta::Note(note.to_owned()));
@@ -207,7 +207,7 @@ async fn tells_every_failure_when_all_fail() {
     assert_eq!(after, Duration::from_secs(30));
     assert_eq!(
         reason,
-        "main (pea-1): the key was not accepted; check api_key (401: Oh no.); \
+        "main (pea-1): the key was not accepted; copy it again (401: Oh no.); \
          spare (pea-1): the rate limit is reached (429: Oh no.)"
     );
 

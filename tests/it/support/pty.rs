@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{Winsize, tcsetwinsize};
+use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
@@ -107,6 +107,11 @@ impl Pty {
     pub(crate) async fn ends(&mut self) -> Option<i32> {
         let ended = timeout(PATIENCE, self.child.wait()).await;
         ended.unwrap_or_else(|_| panic!("it does not end:\n{}", self.raw())).unwrap().code()
+    }
+
+    /// Returns true if the terminal shows what is typed.
+    pub(crate) fn shows_keys(&self) -> bool {
+        tcgetattr(&self.keys).unwrap().local_modes.contains(LocalModes::ECHO)
     }
 
     pub(crate) fn is_running(&mut self) -> bool {
