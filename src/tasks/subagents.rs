@@ -350,7 +350,9 @@ pub fn settle(
     outcome: TaskOutcome,
     result: &str,
 ) -> rusqlite::Result<Option<RunningSubagent>> {
-    let Some(task) = table::running_number(store, id.0)? else { return Ok(None) };
+    let Some(task) = table::running_number::<SubagentDetails>(store, id.0)? else {
+        return Ok(None);
+    };
     let row = task.id;
     let (call, has_approved) = (task.details.call, task.details.approved.is_some());
     let subagent = with_turn(store, task)?;
