@@ -68,7 +68,7 @@ pub static CONVERSATION_TEXTS: [TextColumns; 5] = [
                  END, files FROM deferred_calls WHERE (id, 0) > (?1, ?2) AND channel = ?3
                  AND chat = ?4 ORDER BY id LIMIT ?5",
         // A blanked call would no longer be the one that was shown, and its change (?4) is removed.
-        update: "UPDATE deferred_calls SET arguments = ?3, files = ?5, state = 'denied',
+        update: "UPDATE deferred_calls SET arguments = ?3, files = ?5, queued = 0, state = 'denied',
                  untold = CASE WHEN json_valid(untold) THEN json_remove(untold, '$.change') ELSE untold END
                  WHERE id = ?1 AND ?2 = 0",
         columns: &[TextForm::Arguments, TextForm::Plain, TextForm::Paths],

@@ -236,8 +236,8 @@ pub fn drop_unreported(store: &Connection, turn: TurnId) -> rusqlite::Result<()>
 pub fn drop_all_of(store: &Connection, account: &PersonAccount) -> rusqlite::Result<()> {
     store
         .prepare_cached(
-            "UPDATE deferred_calls SET untold = NULL, turn = NULL, held = 0, state = 'denied'
-             WHERE state IN ('open', 'approved') AND known_on = ? AND json_valid(sender)
+            "UPDATE deferred_calls SET untold = NULL, turn = NULL, held = 0, queued = 0, state = 'denied'
+             WHERE (state = 'open' OR queued = 1) AND known_on = ? AND json_valid(sender)
              AND json_extract(sender, '$.id') = ?",
         )?
         .execute(params![account.channel, account.sender])
@@ -315,7 +315,7 @@ pub fn queue(store: &Connection, id: DeferredId) -> rusqlite::Result<bool> {
         return Ok(false);
     }
     store
-        .prepare_cached("UPDATE deferred_calls SET state = 'approved' WHERE id = ?")?
+        .prepare_cached("UPDATE deferred_calls SET state = 'made', queued = 1 WHERE id = ?")?
         .execute([id])?;
     Ok(true)
 }
@@ -324,7 +324,7 @@ pub fn queue(store: &Connection, id: DeferredId) -> rusqlite::Result<bool> {
 /// be read.
 pub fn queued(store: &Connection) -> rusqlite::Result<Vec<(DeferredId, DeferredCall)>> {
     let mut rows = store.prepare_cached(&format!(
-        "SELECT {COLUMNS} FROM deferred_calls WHERE state = 'approved' ORDER BY id"
+        "SELECT {COLUMNS} FROM deferred_calls WHERE queued = 1 ORDER BY id"
     ))?;
     let mut queued = Vec::new();
     for row in rows.query_map([], |row| Ok(read_deferred(row)))? {
@@ -340,7 +340,7 @@ pub fn queued(store: &Connection) -> rusqlite::Result<Vec<(DeferredId, DeferredC
 pub fn settle(store: &Connection, id: DeferredId, is_made: bool) -> rusqlite::Result<()> {
     let state = if is_made { "made" } else { "denied" };
     store
-        .prepare_cached("UPDATE deferred_calls SET state = ? WHERE id = ?")?
+        .prepare_cached("UPDATE deferred_calls SET state = ?, queued = 0 WHERE id = ?")?
         .execute(params![state, id])?;
     Ok(())
 }

@@ -1,5 +1,4 @@
-//! What the process that has a home locked tells of itself in the locked file: before a daemon runs, nobody else can be
-//! asked.
+//! The note of the process that has a home locked, in the locked file: before a daemon runs, nobody else can be asked.
 
 use std::fmt;
 use std::fs;

@@ -66,6 +66,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("schema-37.sql"),
     include_str!("schema-38.sql"),
     include_str!("schema-39.sql"),
+    include_str!("schema-40.sql"),
 ];
 
 /// Returns the version of an up-to-date database.

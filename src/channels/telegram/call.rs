@@ -194,8 +194,8 @@ const REFUSALS: &[DenialRow<&str>] = &[
         &[401, 404],
         &[],
         DenialKind::Closed,
-        "token not accepted: Telegram says {error}. Get a valid one from @BotFather. A bot that is in the config already \
-         takes it from where its `token` is read, after `peacrab reload`",
+        "token not accepted: Telegram says {error}. Get a valid one from @BotFather. If the bot is in the config \
+         already, put it where its `token` is read from, and run `peacrab reload`",
     ),
     row(
         &[409],

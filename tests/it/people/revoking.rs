@@ -154,12 +154,16 @@ async fn nothing_goes_on_for_somebody_whose_access_is_revoked() {
 async fn a_question_ends_with_a_revoked_access_whatever_the_role_was() {
     let mut rig = with_paired(by_pairing_only(), &[STRANGER]).await;
     order(&mut rig, "admin", STRANGER).await;
-    rig.model.on("paint", [calls(&[("ask_question", json!({"question": "Which?"}))])]);
+    rig.model.on(
+        "paint",
+        [calls(&[("ask_question", json!({"question": "Which?", "choices": ["red"]}))])],
+    );
     rig.say_as(STRANGER, STRANGER, "paint it");
-    assert_eq!(rig.next_message(STRANGER).await, "Which?");
+    let question = rig.next_message(STRANGER).await;
+    assert!(question.starts_with("Which?"), "{question}");
     assert_eq!(revoke(&mut rig, STRANGER).await, replies::revoked(STRANGER));
-    let withdrawn = replies::closed("Which?", replies::NO_LONGER_NEEDED);
-    assert_eq!(rig.next_message(STRANGER).await, withdrawn);
+    let withdrawn = rig.next_message(STRANGER).await;
+    assert!(withdrawn.ends_with(&replies::closed("", replies::NO_LONGER_NEEDED)), "{withdrawn}");
     assert_eq!(rig.query("SELECT state FROM asks"), ["cancelled"]);
     is_stranger(&mut rig, STRANGER).await;
     rig.finish().await;
