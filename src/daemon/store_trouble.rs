@@ -10,14 +10,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::Daemon;
 use super::tasks::respawn;
-use crate::channels::direct;
+use crate::channels::direct::{self, DirectOutcome};
 use crate::people;
 use crate::replies;
 use crate::services::Services;
 use crate::store::{FreeSpace, StoreTrouble};
-
-/// Pause before another attempt, if the owner could not be told.
-const RETRY_AFTER: Duration = Duration::from_secs(60);
 
 /// Minimum interval between two messages about the same trouble, which may come and go.
 const TELL_EVERY: Duration = Duration::from_secs(3600);
@@ -46,10 +43,9 @@ struct ToldTrouble {
 }
 
 impl ToldTroubles {
-    /// Notes that the owner was told. `again_after` is the pause before the next attempt, if they do not know it now.
-    fn note(&mut self, trouble: StoreTrouble, again_after: Option<Duration>) {
+    fn note(&mut self, trouble: StoreTrouble, outcome: DirectOutcome) {
         let at = Instant::now();
-        self.0.insert(trouble, ToldTrouble { at, next: again_after.map(|pause| at + pause) });
+        self.0.insert(trouble, ToldTrouble { at, next: outcome.pause().map(|pause| at + pause) });
     }
 
     fn note_end(&mut self) {
@@ -72,15 +68,15 @@ async fn tell_of_troubles(services: &Services) {
 }
 
 /// Tells of each trouble once until it is over, and at most once an hour: one that comes back sooner, and stays, is told
-/// then. `known` is one that the owner has heard of, `tell` returns false if they could not be told. Ends with the store.
-pub async fn follow<F: Future<Output = bool>>(
+/// then. `known` is one that the owner has heard of. Ends with the store.
+pub async fn follow<F: Future<Output = DirectOutcome>>(
     mut troubles: watch::Receiver<Option<StoreTrouble>>,
     known: Option<StoreTrouble>,
     mut tell: impl FnMut(StoreTrouble) -> F,
 ) {
     let mut told = ToldTroubles::default();
     if let Some(known) = known {
-        told.note(known, None);
+        told.note(known, DirectOutcome::Arrived);
     }
     loop {
         let present = *troubles.borrow_and_update();
@@ -89,8 +85,8 @@ pub async fn follow<F: Future<Output = bool>>(
             None => told.note_end(),
             Some(trouble) => {
                 if told.next_message(trouble).is_some_and(|next| next <= Instant::now()) {
-                    let is_told = tell(trouble).await;
-                    told.note(trouble, (!is_told).then_some(RETRY_AFTER));
+                    let outcome = tell(trouble).await;
+                    told.note(trouble, outcome);
                 }
                 next = told.next_message(trouble);
             }
@@ -107,16 +103,18 @@ pub async fn follow<F: Future<Output = bool>>(
     }
 }
 
-/// Tells the owner of a trouble. Returns false if that fails, or if nobody is known as the owner.
-async fn tell_owner(services: &Services, trouble: StoreTrouble) -> bool {
+/// Tells the owner of a trouble. Nothing is sent if nobody is known as the owner.
+async fn tell_owner(services: &Services, trouble: StoreTrouble) -> DirectOutcome {
     let words = match trouble {
         StoreTrouble::Full => replies::DISK_HAS_NO_SPACE,
         StoreTrouble::Failing => replies::DISK_FAILS,
         StoreTrouble::Damaged => replies::DATABASE_DAMAGED,
     };
     let Ok(Some(owner)) = services.bus.store.read(people::owner_address).await else {
-        return false;
+        return DirectOutcome::NotSent;
     };
-    let Some(channel) = services.channels.get(&owner.channel) else { return false };
+    let Some(channel) = services.channels.get(&owner.channel) else {
+        return DirectOutcome::NotSent;
+    };
     direct::send(channel.as_ref(), owner, words).await
 }
