@@ -78,7 +78,6 @@ enum Attempt {
 /// Makes backups until `stop`.
 pub async fn run(home: PathBuf, config: Config, bus: Bus, stop: CancellationToken) {
     let mut told = ReportedTroubles::default();
-    let spare = HomeMark::random();
     loop {
         let pause = match bus.store.trouble() {
             Some(StoreTrouble::Damaged) => {
@@ -86,7 +85,7 @@ pub async fn run(home: PathBuf, config: Config, bus: Bus, stop: CancellationToke
                 LOOK_EVERY
             }
             _ => {
-                let made = attempt(&home, &config, &spare, Utc::now()).await;
+                let made = attempt(&home, &config, Utc::now()).await;
                 report(&bus, &config.folder, made, &mut told).await
             }
         };
@@ -231,18 +230,6 @@ fn superfluous(
     own
 }
 
-/// Returns the mark of a home. While a full disk takes none, it is `spare`, which becomes the home's as soon as it can be
-/// written: no other home ever deletes a backup with it.
-fn mark_or_spare(home: &Path, spare: HomeMark) -> HomeMark {
-    match HomeMark::known_or(home, &spare) {
-        Ok(mark) => mark,
-        Err(error) => {
-            tracing::warn!(%error, "Cannot read or write the mark of this home's backups, use one in memory");
-            spare
-        }
-    }
-}
-
 /// Remembers the folder and its newest backup, so that it is missed when its disk is not there.
 fn remember(home: &Path, folder: &Path, newest: Option<DateTime<Utc>>) {
     if let Err(error) = known_folder::remember(home, folder, newest) {
@@ -251,16 +238,12 @@ fn remember(home: &Path, folder: &Path, newest: Option<DateTime<Utc>>) {
 }
 
 /// Makes a backup if one is due, then deletes those that are too many. The folder may be on a slow disk of another machine.
-async fn attempt(
-    home: &Path,
-    config: &Config,
-    spare: &HomeMark,
-    now: DateTime<Utc>,
-) -> Result<Attempt, BackupError> {
-    let (home, config, spare) = (home.to_owned(), config.clone(), spare.clone());
+async fn attempt(home: &Path, config: &Config, now: DateTime<Utc>) -> Result<Attempt, BackupError> {
+    let (home, config) = (home.to_owned(), config.clone());
     let made = tokio::task::spawn_blocking(move || {
         let folder = &config.folder;
-        let mark = mark_or_spare(&home, spare);
+        let mark = HomeMark::of_or_spare(&home)
+            .map_err(BackupError::io("cannot read or write backup-mark in the home"))?;
         // A look into the folder lets an automounter mount its disk.
         let last = newest(&backups(folder), &mark, now);
         if let Err(missing) = known_folder::refuse_missing(&home, folder) {
