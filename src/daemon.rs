@@ -11,7 +11,7 @@ mod providers;
 mod shell;
 pub mod tasks;
 pub mod starts;
-mod store_trouble;
+pub mod store_trouble;
 pub mod template;
 mod pruning;
 mod unattended;

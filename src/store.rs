@@ -221,7 +221,9 @@ impl Store {
         let (observer, noted) = (options.observer.clone(), Arc::clone(&changes));
         let commit_times = CommitTimes::default();
         let times = commit_times.clone();
-        let troubles = Troubles::default();
+        // Its end is noted as that of each full disk: the ballast is back.
+        let is_full = free_space == FreeSpace::Ballast;
+        let troubles = Troubles::begun_in(is_full.then_some(StoreTrouble::Full));
         let writer = threads::Writer::new(connection, observer, noted, ballast, times)
             .noting(troubles.clone());
         let written = WrittenBytes::default();

@@ -6,6 +6,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use super::BackupError;
@@ -20,6 +21,9 @@ struct KnownFolder {
     folder: PathBuf,
     /// The folder where its file system begins. Numbers of devices would change with each boot.
     mount: PathBuf,
+    /// The time of the newest backup there. A former version did not write it.
+    #[serde(default)]
+    newest: Option<DateTime<Utc>>,
 }
 
 impl KnownFolder {
@@ -30,14 +34,18 @@ impl KnownFolder {
     }
 
     /// Returns the folder as it is now.
-    fn look(folder: &Path) -> io::Result<Self> {
-        Ok(Self { folder: folder.to_owned(), mount: mount_of(folder)? })
+    fn look(folder: &Path, newest: Option<DateTime<Utc>>) -> io::Result<Self> {
+        Ok(Self { folder: folder.to_owned(), mount: mount_of(folder)?, newest })
     }
 }
 
-/// Remembers a folder in which there is a backup of the home.
-pub(super) fn remember(home: &Path, folder: &Path) -> io::Result<()> {
-    let now = KnownFolder::look(folder)?;
+/// Remembers a folder in which there is a backup of the home, the newest one of this time.
+pub(super) fn remember(
+    home: &Path,
+    folder: &Path,
+    newest: Option<DateTime<Utc>>,
+) -> io::Result<()> {
+    let now = KnownFolder::look(folder, newest)?;
     if KnownFolder::read(home, folder).as_ref() == Some(&now) {
         return Ok(());
     }
@@ -49,6 +57,11 @@ pub(super) fn remember(home: &Path, folder: &Path) -> io::Result<()> {
 /// Returns true if a home remembers a folder, so that it is not made again.
 pub(super) fn is_known(home: &Path, folder: &Path) -> bool {
     KnownFolder::read(home, folder).is_some()
+}
+
+/// Returns the time of the newest backup in a folder, as a home remembers it.
+pub(super) fn newest(home: &Path, folder: &Path) -> Option<DateTime<Utc>> {
+    KnownFolder::read(home, folder)?.newest
 }
 
 /// Returns an error if a folder is gone since the last backup, or is not on its disk.

@@ -3,35 +3,70 @@
 
 use std::fmt;
 use std::fs;
-use std::io;
+use std::io::{self, ErrorKind};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+use std::time::UNIX_EPOCH;
+
+use sha2::{Digest as _, Sha256};
 
 use crate::atomic_file;
-use crate::types::hex::random_hex;
+use crate::types::hex::{hex, random_hex};
 
 /// The name of the file within the home.
 const FILE: &str = "backup-mark";
 
+/// The file that identifies the machine (machine-id(5)).
+const MACHINE: &str = "/etc/machine-id";
+
 /// Enough that no two homes of a household have the same, and few enough for a name that is read.
 const BYTES: usize = 4;
+
+/// The disk takes nothing now. Other errors may hide a mark that is there.
+const UNWRITABLE: [ErrorKind; 3] =
+    [ErrorKind::StorageFull, ErrorKind::QuotaExceeded, ErrorKind::ReadOnlyFilesystem];
 
 /// The mark of a home: eight hexadecimal digits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HomeMark(String);
 
 impl HomeMark {
-    /// Returns a mark that no home has.
-    pub(super) fn random() -> Self {
-        Self(random_hex::<BYTES>())
-    }
-
     /// Returns the mark of a home, which is made if there is none.
     pub fn of(home: &Path) -> io::Result<Self> {
-        Self::known_or(home, &Self::random())
+        Self::known_or(home, &Self(random_hex::<BYTES>()))
+    }
+
+    /// Returns the mark of a home. If there is none, and a full disk or one that is read-only takes none, it is one that
+    /// stays the same for this home, and becomes its mark as soon as it can be written: no backup with it is left behind.
+    pub fn of_or_spare(home: &Path) -> io::Result<Self> {
+        let spare = Self::spare(home)?;
+        match Self::known_or(home, &spare) {
+            Err(error) if UNWRITABLE.contains(&error.kind()) => {
+                tracing::warn!(%error, "Cannot write the mark of this home's backups, will use it unwritten");
+                Ok(spare)
+            }
+            found => found,
+        }
+    }
+
+    /// Returns a mark from what tells a home from all others, and stays the same over restarts. Numbers of devices would
+    /// not.
+    fn spare(home: &Path) -> io::Result<Self> {
+        let about = fs::metadata(home)?;
+        // Not every file system and machine has these.
+        let made = about.created().ok().and_then(|made| made.duration_since(UNIX_EPOCH).ok());
+        let machine = fs::read(MACHINE).unwrap_or_default();
+        let mut digest = Sha256::new();
+        digest.update(about.ino().to_be_bytes());
+        digest.update(made.unwrap_or_default().as_nanos().to_be_bytes());
+        digest.update(machine);
+        digest.update(home.canonicalize()?.as_os_str().as_bytes());
+        Ok(Self(hex(&digest.finalize()[..BYTES])))
     }
 
     /// Returns the mark of a home. If there is none, this one becomes it.
-    pub(super) fn known_or(home: &Path, new: &Self) -> io::Result<Self> {
+    fn known_or(home: &Path, new: &Self) -> io::Result<Self> {
         let file = home.join(FILE);
         match fs::read(&file) {
             Ok(text) => {
@@ -40,7 +75,7 @@ impl HomeMark {
                     return Ok(mark);
                 }
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
         atomic_file::replace(&file, format!("{new}\n").as_bytes(), atomic_file::PRIVATE)?;

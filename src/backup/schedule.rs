@@ -26,11 +26,44 @@ pub struct Config {
 /// of one config are due sooner.
 const LOOK_EVERY: Duration = Duration::from_secs(3600);
 
-/// The troubles that the owner has heard of, and that have not ended since.
-#[derive(Default)]
-struct ReportedTroubles {
+/// The troubles of the regular backups, and those that the owner has heard of.
+#[derive(Debug, Default)]
+pub struct ReportedTroubles {
+    /// The folder was not there at the last look.
+    is_missed: bool,
     failure: bool,
     left_out: bool,
+}
+
+/// A look at the folder, as far as it matters for what the owner hears.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FolderLook {
+    /// No backup is due, or one was made.
+    Fine,
+    /// The folder is not there, and no backup is due.
+    Missing,
+    /// A backup is due, and cannot be made.
+    Failed,
+}
+
+impl ReportedTroubles {
+    /// Notes a look. Returns true if the owner is to hear of it: once, until a look is fine. A disk may be mounted only after
+    /// the start, so a folder that is missing before a backup is due counts at the second look in a row.
+    pub fn note(&mut self, look: FolderLook) -> bool {
+        let was_missed = std::mem::replace(&mut self.is_missed, look != FolderLook::Fine);
+        self.failure &= look != FolderLook::Fine;
+        let counts = match look {
+            FolderLook::Fine => false,
+            FolderLook::Missing => was_missed,
+            FolderLook::Failed => true,
+        };
+        counts && !self.failure
+    }
+
+    /// Notes that the owner was told of a failure.
+    pub fn note_told(&mut self) {
+        self.failure = true;
+    }
 }
 
 /// The result of a look at the folder.
@@ -38,12 +71,13 @@ enum Attempt {
     /// None is due for this time.
     Later(Duration),
     Made(BackupSummary),
+    /// The folder is not there, and none is due.
+    Missing(BackupError),
 }
 
 /// Makes backups until `stop`.
 pub async fn run(home: PathBuf, config: Config, bus: Bus, stop: CancellationToken) {
     let mut told = ReportedTroubles::default();
-    let spare = HomeMark::random();
     loop {
         let pause = match bus.store.trouble() {
             Some(StoreTrouble::Damaged) => {
@@ -51,7 +85,7 @@ pub async fn run(home: PathBuf, config: Config, bus: Bus, stop: CancellationToke
                 LOOK_EVERY
             }
             _ => {
-                let made = attempt(&home, &config, &spare, Utc::now()).await;
+                let made = attempt(&home, &config, Utc::now()).await;
                 report(&bus, &config.folder, made, &mut told).await
             }
         };
@@ -69,11 +103,20 @@ async fn report(
     told: &mut ReportedTroubles,
 ) -> Duration {
     match made {
-        Ok(Attempt::Later(wait)) => return wait.min(LOOK_EVERY),
+        Ok(Attempt::Later(wait)) => {
+            told.note(FolderLook::Fine);
+            return wait.min(LOOK_EVERY);
+        }
         Ok(Attempt::Made(made)) => {
             tracing::info!(file = %made.file.display(), "Made a backup");
-            told.failure = false;
+            told.note(FolderLook::Fine);
             report_left_out(bus, &made, told).await;
+        }
+        Ok(Attempt::Missing(error)) => {
+            tracing::warn!(%error, "The folder of the backups is missing, but none is due yet");
+            if told.note(FolderLook::Missing) {
+                tell_of_failure(bus, folder, &error, told).await;
+            }
         }
         Err(error) => report_failure(bus, folder, &error, told).await,
     }
@@ -94,9 +137,20 @@ async fn report_failure(
         return;
     }
     tracing::warn!(%error, "Cannot make the regular backup");
-    if !told.failure {
-        let words = replies::backup_failed(folder.display(), error);
-        told.failure = notices::send_to_owner(bus, "backup trouble", words).await;
+    if told.note(FolderLook::Failed) {
+        tell_of_failure(bus, folder, error, told).await;
+    }
+}
+
+async fn tell_of_failure(
+    bus: &Bus,
+    folder: &Path,
+    error: &BackupError,
+    told: &mut ReportedTroubles,
+) {
+    let words = replies::backup_failed(folder.display(), error);
+    if notices::send_to_owner(bus, "backup trouble", words).await {
+        told.note_told();
     }
 }
 
@@ -176,43 +230,33 @@ fn superfluous(
     own
 }
 
-/// Returns the mark of a home. While a full disk takes none, it is `spare`, which becomes the home's as soon as it can be
-/// written: no other home ever deletes a backup with it.
-fn mark_or_spare(home: &Path, spare: HomeMark) -> HomeMark {
-    match HomeMark::known_or(home, &spare) {
-        Ok(mark) => mark,
-        Err(error) => {
-            tracing::warn!(%error, "Cannot read or write the mark of this home's backups, use one in memory");
-            spare
-        }
-    }
-}
-
-/// Remembers the folder, so that it is missed when its disk is not there.
-fn remember(home: &Path, folder: &Path) {
-    if let Err(error) = known_folder::remember(home, folder) {
+/// Remembers the folder and its newest backup, so that it is missed when its disk is not there.
+fn remember(home: &Path, folder: &Path, newest: Option<DateTime<Utc>>) {
+    if let Err(error) = known_folder::remember(home, folder, newest) {
         tracing::warn!(%error, "Cannot remember the folder of the backups");
     }
 }
 
 /// Makes a backup if one is due, then deletes those that are too many. The folder may be on a slow disk of another machine.
-async fn attempt(
-    home: &Path,
-    config: &Config,
-    spare: &HomeMark,
-    now: DateTime<Utc>,
-) -> Result<Attempt, BackupError> {
-    let (home, config, spare) = (home.to_owned(), config.clone(), spare.clone());
+async fn attempt(home: &Path, config: &Config, now: DateTime<Utc>) -> Result<Attempt, BackupError> {
+    let (home, config) = (home.to_owned(), config.clone());
     let made = tokio::task::spawn_blocking(move || {
         let folder = &config.folder;
-        let mark = mark_or_spare(&home, spare);
+        let mark = HomeMark::of_or_spare(&home)
+            .map_err(BackupError::io("cannot read or write backup-mark in the home"))?;
         // A look into the folder lets an automounter mount its disk.
         let last = newest(&backups(folder), &mark, now);
-        known_folder::refuse_missing(&home, folder)?;
+        if let Err(missing) = known_folder::refuse_missing(&home, folder) {
+            let known = known_folder::newest(&home, folder);
+            return match until_due(known, config.every, now) > Duration::ZERO {
+                true => Ok(Attempt::Missing(missing)),
+                false => Err(missing),
+            };
+        }
         let wait = until_due(last, config.every, now);
         if wait > Duration::ZERO {
             // A former version did not remember it.
-            remember(&home, folder);
+            remember(&home, folder, last);
             return Ok(Attempt::Later(wait));
         }
         if !known_folder::is_known(&home, folder) {
@@ -221,8 +265,9 @@ async fn attempt(
         }
         let file = folder.join(marked_file_name(now, &mark));
         let made = archive::write_marked(&home, &file, now, &mark)?;
-        remember(&home, folder);
-        for old in superfluous(backups(folder), &mark, config.keep, now) {
+        let found = backups(folder);
+        remember(&home, folder, newest(&found, &mark, now));
+        for old in superfluous(found, &mark, config.keep, now) {
             if let Err(error) = fs::remove_file(&old.path) {
                 tracing::warn!(file = %old.path.display(), %error, "Cannot delete an old backup");
             }

@@ -31,8 +31,7 @@ impl Invocation {
 
     /// Loads the config of a daemon. A file that is gone is no empty config.
     pub(super) fn load_to_run(&self) -> Result<Config, ConfigErrors> {
-        last_good::refuse_lost(&self.home, self.config.as_deref())?;
-        self.load()
+        last_good::refuse_lost(&self.home, self.config.as_deref(), self.load())
     }
 
     /// Loads the config and begins to log, of a command that does one thing and ends.

@@ -1,13 +1,15 @@
 //! `peacrab run`: the daemon in the foreground, until a signal. After SIGHUP and `peacrab reload` it goes on in this process
 //! with the config as it is then; a config that cannot be used changes nothing.
 
+use std::fs;
 use std::io::{IsTerminal, stderr, stdin};
 use std::pin::pin;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use anyhow::Context as _;
+use chrono::{DateTime, Utc};
 use sd_notify::NotifyState;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, oneshot};
@@ -17,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use super::invocation::Invocation;
 use super::{chat, print};
 use crate::agent::ConfigCheck;
-use crate::bus::notices;
+use crate::bus::{Bus, notices};
 use crate::config::{Config, last_good};
 use crate::control::{ControlServer, ReloadRequest};
 use crate::daemon::logging;
@@ -73,12 +75,23 @@ pub(super) async fn run(on: &Invocation) -> anyhow::Result<ExitCode> {
                 return Ok(ExitCode::SUCCESS);
             }
         };
+        report_lost_config(on, &daemon.control_server().turns.services.bus).await;
         let agent = Arc::clone(&daemon.control_server().agent);
         next = Box::pin(run_daemon(on, daemon, text, &sender, &mut signals)).await?;
         restarts = agent.restart.as_ref().is_some_and(|restart| restart.stop.is_cancelled());
     }
     let code = on.environment.restart_code().filter(|_| restarts);
     Ok(code.map_or(ExitCode::SUCCESS, ExitCode::from))
+}
+
+/// Tells the owner that the config file is gone, and that the daemon runs with the environment alone: once for each file.
+async fn report_lost_config(on: &Invocation, bus: &Bus) {
+    let Some(kept) = last_good::lost(&on.home, on.config.as_deref()) else { return };
+    let changed = fs::metadata(&kept).and_then(|kept| kept.modified()).unwrap_or(UNIX_EPOCH);
+    let key = format!("config gone {}", DateTime::<Utc>::from(changed).timestamp());
+    if let Err(error) = notices::notify_owner(bus, key, replies::config_gone(&kept)).await {
+        tracing::warn!(%error, "Cannot tell the owner that the config file is gone");
+    }
 }
 
 /// Returns the check before a restart: the config must load, and give the parts of a daemon.

@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{ConfigErrors, Fault, FaultPlace, read_text};
+use super::{Config, ConfigErrors, Fault, FaultPlace, read_text};
 use crate::atomic_file;
 
 /// The file within the home. As the config itself it may have secrets in it.
@@ -31,17 +31,42 @@ pub fn kept(home: &Path) -> Option<PathBuf> {
     file.exists().then_some(file)
 }
 
-/// Returns an error if `config.toml` is gone from a home in which a daemon has used one: it would run without channels, and
-/// nobody would hear of it. A file that the command line names must exist anyway.
-pub fn refuse_lost(home: &Path, explicit: Option<&Path>) -> Result<(), ConfigErrors> {
+/// Returns the kept file if `config.toml` is gone from a home in which a daemon has used one. A file that the command line
+/// names must exist anyway.
+pub fn lost(home: &Path, explicit: Option<&Path>) -> Option<PathBuf> {
     let file = super::file(home, explicit);
     let is_gone = explicit.is_none() && matches!(file.try_exists(), Ok(false));
-    if !is_gone || kept(home).is_none() {
-        return Ok(());
+    kept(home).filter(|_| is_gone)
+}
+
+/// Judges a config that was loaded although its file may be gone. It is refused if it has no platform: the daemon would be
+/// mute, and nobody would hear of it. With one of the environment, somebody may have done without the file for long; it gets
+/// a warning.
+pub fn refuse_lost(
+    home: &Path,
+    explicit: Option<&Path>,
+    loaded: Result<Config, ConfigErrors>,
+) -> Result<Config, ConfigErrors> {
+    if lost(home, explicit).is_none() {
+        return loaded;
     }
+    let file = super::file(home, explicit);
+    let mut faults = match loaded {
+        Ok(mut config) if config.platforms().next().is_some() => {
+            config.notes.push(format!(
+                "{} is gone, although this home was used with a config file: only the environment counts. If that is \
+                 meant, delete {FILE} beside it, which is a copy of the last one that worked",
+                file.display()
+            ));
+            return Ok(config);
+        }
+        Ok(_) => Vec::new(),
+        Err(ConfigErrors(faults)) => faults,
+    };
     let message = format!(
         "is gone, although this home was used with a config file: bring it back ({FILE} beside it is a copy of the last \
          one that worked), name it with --config, or move that copy away to do without a config file"
     );
-    Err(ConfigErrors(vec![Fault::new(FaultPlace::File(file), &message)]))
+    faults.push(Fault::new(FaultPlace::File(file), &message));
+    Err(ConfigErrors(faults))
 }

@@ -13,7 +13,8 @@ use tokio::time::sleep;
 use crate::atomic_file;
 use crate::backup;
 use crate::bus::{Bus, notices, restarted};
-use crate::channels::{Channel, direct};
+use crate::channels::Channel;
+use crate::channels::direct::{self, DirectOutcome};
 use crate::conversation::ledger;
 use crate::daemon::DaemonParts;
 use crate::people::{self, Access};
@@ -75,7 +76,9 @@ pub(super) async fn store(
     // A crash may have interrupted a restore.
     backup::restore::finish(home)?;
     let at = Instant::now();
-    let (mut is_waiting, mut is_told) = (false, false);
+    let mut is_waiting = false;
+    // None once the owner knows that it waits.
+    let mut next_message = Some(at);
     let options = StoreOptions { migration: Some(Arc::new(report_migration)), ..options.clone() };
     let store = loop {
         match Store::open(home, &options) {
@@ -88,7 +91,10 @@ pub(super) async fn store(
                 // Without this, systemd would end the wait. It fails without systemd, which does not matter.
                 let longer = NotifyState::ExtendTimeoutUsec(WAIT_EXTENSION_US);
                 sd_notify::notify(&[longer, NotifyState::Watchdog]).ok();
-                is_told = is_told || tell_of_wait(home, channels).await;
+                if next_message.is_some_and(|next| next <= Instant::now()) {
+                    let outcome = tell_of_wait(home, channels).await;
+                    next_message = outcome.pause().map(|pause| Instant::now() + pause);
+                }
                 sleep(DISK_FULL_PAUSE).await;
             }
             opened => break opened?,
@@ -106,13 +112,15 @@ pub(super) async fn store(
     Ok((store, OpenedStore { at, newest }))
 }
 
-/// Tells the owner that the start waits for space. Returns false if that fails, or if nobody is known as the owner.
+/// Tells the owner that the start waits for space. Nothing is sent if nobody is known as the owner.
 async fn tell_of_wait(
     home: &Path,
     channels: &BTreeMap<ChannelName, (Arc<dyn Channel>, Access)>,
-) -> bool {
-    let Some(owner) = try_read(home, people::owner_address).flatten() else { return false };
-    let Some((channel, _)) = channels.get(&owner.channel) else { return false };
+) -> DirectOutcome {
+    let Some(owner) = try_read(home, people::owner_address).flatten() else {
+        return DirectOutcome::NotSent;
+    };
+    let Some((channel, _)) = channels.get(&owner.channel) else { return DirectOutcome::NotSent };
     direct::send(channel.as_ref(), owner, replies::START_WAITS_FOR_SPACE).await
 }
 

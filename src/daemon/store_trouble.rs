@@ -3,20 +3,18 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::Daemon;
 use super::tasks::respawn;
-use crate::channels::direct;
+use crate::channels::direct::{self, DirectOutcome};
 use crate::people;
 use crate::replies;
 use crate::services::Services;
 use crate::store::{FreeSpace, StoreTrouble};
-
-/// Pause before another attempt, if the owner could not be told.
-const RETRY_AFTER: Duration = Duration::from_secs(60);
 
 /// Minimum interval between two messages about the same trouble, which may come and go.
 const TELL_EVERY: Duration = Duration::from_secs(3600);
@@ -34,68 +32,89 @@ impl Daemon {
     }
 }
 
-/// The troubles that the owner has heard of.
+/// The troubles that the owner was told of, or could not be told of.
 #[derive(Default)]
 struct ToldTroubles(HashMap<StoreTrouble, ToldTrouble>);
 
 struct ToldTrouble {
     at: Instant,
-    goes_on: bool,
+    /// The time of the next message. None if the owner knows it, and it has not ended since.
+    next: Option<Instant>,
 }
 
 impl ToldTroubles {
-    fn note(&mut self, trouble: StoreTrouble) {
-        self.0.insert(trouble, ToldTrouble { at: Instant::now(), goes_on: true });
+    fn note(&mut self, trouble: StoreTrouble, outcome: DirectOutcome) {
+        let at = Instant::now();
+        self.0.insert(trouble, ToldTrouble { at, next: outcome.pause().map(|pause| at + pause) });
     }
 
     fn note_end(&mut self) {
-        self.0.values_mut().for_each(|told| told.goes_on = false);
+        for told in self.0.values_mut() {
+            told.next.get_or_insert(told.at + TELL_EVERY);
+        }
     }
 
-    /// Returns true if the owner need not hear of it now.
-    fn knows(&self, trouble: StoreTrouble) -> bool {
-        let told = self.0.get(&trouble);
-        told.is_some_and(|told| told.goes_on || told.at.elapsed() < TELL_EVERY)
+    /// Returns the time of the next message about a trouble that goes on. None if the owner knows it.
+    fn next_message(&self, trouble: StoreTrouble) -> Option<Instant> {
+        self.0.get(&trouble).map_or_else(|| Some(Instant::now()), |told| told.next)
     }
 }
 
-/// Tells the owner of each trouble once until it is over.
+/// Tells the owner of the troubles of a store. They have heard of a full disk if its start has told of it.
 async fn tell_of_troubles(services: &Services) {
     let store = &services.bus.store;
-    let mut troubles = store.watch_trouble();
+    let known = (store.free_space() == FreeSpace::Ballast).then_some(StoreTrouble::Full);
+    follow(store.watch_trouble(), known, move |trouble| tell_owner(services, trouble)).await;
+}
+
+/// Tells of each trouble once until it is over, and at most once an hour: one that comes back sooner, and stays, is told
+/// then. `known` is one that the owner has heard of. Ends with the store.
+pub async fn follow<F: Future<Output = DirectOutcome>>(
+    mut troubles: watch::Receiver<Option<StoreTrouble>>,
+    known: Option<StoreTrouble>,
+    mut tell: impl FnMut(StoreTrouble) -> F,
+) {
     let mut told = ToldTroubles::default();
-    if store.free_space() == FreeSpace::Ballast {
-        // The start has told of it.
-        told.note(StoreTrouble::Full);
+    if let Some(known) = known {
+        told.note(known, DirectOutcome::Arrived);
     }
     loop {
         let present = *troubles.borrow_and_update();
-        let mut is_to_be_told = false;
+        let mut next = None;
         match present {
             None => told.note_end(),
-            Some(trouble) if told.knows(trouble) => {}
-            Some(trouble) => match tell_owner(services, trouble).await {
-                true => told.note(trouble),
-                false => is_to_be_told = true,
-            },
+            Some(trouble) => {
+                if told.next_message(trouble).is_some_and(|next| next <= Instant::now()) {
+                    let outcome = tell(trouble).await;
+                    told.note(trouble, outcome);
+                }
+                next = told.next_message(trouble);
+            }
         }
-        match is_to_be_told {
-            true => drop(timeout(RETRY_AFTER, troubles.changed()).await),
-            false => troubles.changed().await.expect("the services have the sender"),
+        let changed = troubles.changed();
+        let ended = match next {
+            None => changed.await.is_err(),
+            // Without a change, it goes on until then.
+            Some(next) => timeout_at(next, changed).await.is_ok_and(|changed| changed.is_err()),
+        };
+        if ended {
+            return;
         }
     }
 }
 
-/// Tells the owner of a trouble. Returns false if that fails, or if nobody is known as the owner.
-async fn tell_owner(services: &Services, trouble: StoreTrouble) -> bool {
+/// Tells the owner of a trouble. Nothing is sent if nobody is known as the owner.
+async fn tell_owner(services: &Services, trouble: StoreTrouble) -> DirectOutcome {
     let words = match trouble {
         StoreTrouble::Full => replies::DISK_HAS_NO_SPACE,
         StoreTrouble::Failing => replies::DISK_FAILS,
         StoreTrouble::Damaged => replies::DATABASE_DAMAGED,
     };
     let Ok(Some(owner)) = services.bus.store.read(people::owner_address).await else {
-        return false;
+        return DirectOutcome::NotSent;
     };
-    let Some(channel) = services.channels.get(&owner.channel) else { return false };
+    let Some(channel) = services.channels.get(&owner.channel) else {
+        return DirectOutcome::NotSent;
+    };
     direct::send(channel.as_ref(), owner, words).await
 }

@@ -203,6 +203,15 @@ pub fn last_good_config(kept: &Path) -> String {
     format!("The last config that worked is kept in {}. Compare it with yours.", kept.display())
 }
 
+/// Tells the owner that the config file is gone, and only the environment counts. `kept` is the copy of the last file.
+pub fn config_gone(kept: &Path) -> String {
+    let kept = kept.display();
+    format!(
+        "My config file is gone, so I use only the settings of my environment. If that's wrong, bring it back: {kept} is a \
+         copy of the last one that worked. If that's what you want, delete that copy."
+    )
+}
+
 /// The safe mode, for the owner and in `/status`. `restarts` is true if /restart works.
 pub fn safe_mode(safe_mode: SafeMode, restarts: bool) -> String {
     let way_out = match restarts {

@@ -26,6 +26,11 @@ impl Default for Troubles {
 }
 
 impl Troubles {
+    /// Returns the troubles of a store that was opened in this one, if in any.
+    pub(super) fn begun_in(trouble: Option<StoreTrouble>) -> Self {
+        Self(watch::Sender::new(trouble))
+    }
+
     /// Notes a trouble. A damaged store stays damaged.
     pub(super) fn note(&self, trouble: StoreTrouble) {
         self.set(Some(trouble));

@@ -311,6 +311,17 @@ fn command_lines_are_found_in_what_stands_around_them() {
     assert!(of_program("docker build -t peacrab .").is_empty());
 }
 
+#[test]
+fn a_standby_gets_nothing_that_is_of_the_first_machine_alone() {
+    let page = fs::read_to_string(root().join("docs/standby.md")).unwrap();
+    let command = page.split("```").find(|block| block.contains("rsync -a --delete")).unwrap();
+    let words: Vec<_> = command.split_whitespace().collect();
+    let excluded = words.windows(2).filter(|pair| pair[0] == "--exclude").map(|pair| pair[1]);
+    let own = "'/state.db*' /control.sock /lock /ballast /backup-folder /backup-mark /starts.json";
+    // From the home itself only: a file of the workspace may have the same name.
+    assert_eq!(excluded.collect::<Vec<_>>().join(" "), own);
+}
+
 /// Loads a config as it stands in a document, with the variables and files that it names.
 fn load(text: &str) -> Result<(), String> {
     let home = tempfile::tempdir().unwrap();

@@ -119,3 +119,32 @@ async fn a_config_file_that_is_gone_is_no_empty_config() {
     fs::remove_file(fixture.home().join("config.last-good.toml")).unwrap();
     starts().await.terminate().await;
 }
+
+#[tokio::test]
+async fn a_home_that_has_moved_to_the_environment_is_warned_and_not_refused() {
+    let fixture = ProgramFixture::new("");
+    fs::create_dir(fixture.home()).unwrap();
+    fs::set_permissions(fixture.home(), fs::Permissions::from_mode(0o700)).unwrap();
+    fs::write(fixture.home().join("config.last-good.toml"), "# of before").unwrap();
+    let check = async |variable: &str, value: &str| {
+        let mut command = fixture.bare_command(&["check", "--json"]);
+        command.env(variable, value);
+        let ended = fixture.run_with(command, "").await;
+        (ended.code, serde_json::from_str::<Value>(&ended.out).unwrap())
+    };
+    let (gone, goes_on) = ("is gone, although", "only the environment counts");
+    // A model alone would be mute.
+    let (code, report) = check("OPENAI_API_KEY", "sk-0123456789abcdef").await;
+    assert_eq!(code, Some(2), "{report}");
+    assert!(report["faults"][0]["message"].as_str().unwrap().starts_with(gone), "{report}");
+    let token = "4242:AAAA-this-is-a-token-of-the-right-length";
+    let (code, report) = check("TELEGRAM_BOT_TOKEN", token).await;
+    assert_eq!(code, Some(0), "{report}");
+    let warnings = report["warnings"].to_string();
+    assert!(warnings.contains(gone) && warnings.contains(goes_on), "{report}");
+    assert_eq!(report["channels"], json!(["telegram", "terminal"]));
+    // It is meant.
+    fs::remove_file(fixture.home().join("config.last-good.toml")).unwrap();
+    let (code, report) = check("TELEGRAM_BOT_TOKEN", token).await;
+    assert!(code == Some(0) && !report.to_string().contains(gone), "{report}");
+}

@@ -351,7 +351,7 @@ async fn completions_and_man_pages_are_those_of_the_command_line() {
 
 #[tokio::test]
 #[expect(clippy::disallowed_methods, reason = "the script is this test's own child")]
-async fn a_container_with_a_wrong_config_waits_until_it_is_changed() {
+async fn a_container_with_a_wrong_config_waits_until_it_or_its_kept_copy_is_changed() {
     let fixture = ProgramFixture::new("");
     let calls = log(&fixture);
     // Refuses its config, or runs until it is asked to end.
@@ -365,6 +365,7 @@ async fn a_container_with_a_wrong_config_waits_until_it_is_changed() {
     );
     put_program(&fixture, "peacrab", &program);
     fs::create_dir_all(fixture.home()).unwrap();
+    fs::write(fixture.home().join("config.last-good.toml"), "# of before").unwrap();
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/packaging/docker-entrypoint");
     let mut command = tokio::process::Command::new(script);
     let path = format!("{}:/usr/bin:/bin", fixture.folder().join("bin").display());
@@ -380,15 +381,18 @@ async fn a_container_with_a_wrong_config_waits_until_it_is_changed() {
         calls.lines().filter(|line| *line == words).count()
     };
     until("the first run", async || (said("refused") == 1).then_some(())).await;
+    // As the program says: without that copy, the home may do without a config.
+    fs::remove_file(fixture.home().join("config.last-good.toml")).unwrap();
+    until("the run without it", async || (said("refused") == 2).then_some(())).await;
     fs::write(fixture.home().join("config.toml"), "# corrected").unwrap();
-    until("the second run", async || (said("up") == 1).then_some(())).await;
-    assert_eq!(said("run"), 2, "it was not run in between");
+    until("the run with it", async || (said("up") == 1).then_some(())).await;
+    assert_eq!(said("run"), 3, "it was not run in between");
     kill_process(pid, Signal::HUP).unwrap();
     until("the reload", async || (said("reload") == 1).then_some(())).await;
     // As after `/restart`: it is begun again, whatever the container's restart policy is.
     fs::write(fixture.folder().join("restart"), "").unwrap();
-    until("the third run", async || (said("up") == 2).then_some(())).await;
-    assert_eq!((said("run"), said("75")), (3, 1));
+    until("the last run", async || (said("up") == 2).then_some(())).await;
+    assert_eq!((said("run"), said("75")), (4, 1));
     kill_process(pid, Signal::TERM).unwrap();
     let ended = timeout(PATIENCE, child.wait()).await.expect("it does not end").unwrap();
     assert_eq!((ended.code(), said("end")), (Some(0), 1));

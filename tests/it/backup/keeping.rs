@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use peacrab::backup::schedule::{FolderLook, ReportedTroubles};
 use peacrab::replies;
 use serde_json::{Value, json};
 
@@ -55,6 +56,60 @@ async fn goes_on_quietly(api: &BotApi, daemon: &Daemon, words: &str) {
     assert_eq!(count(&daemon.log(), "Cannot make the regular backup"), 0, "{}", daemon.log());
 }
 
+/// Makes a backup due, as far as the home remembers its folder.
+fn make_due(fixture: &ProgramFixture) {
+    let file = fixture.home().join("backup-folder");
+    let mut known: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    assert!(known["newest"].is_string(), "{known}");
+    known["newest"] = json!("2020-01-01T00:00:00Z");
+    fs::write(&file, known.to_string()).unwrap();
+}
+
+#[test]
+fn a_false_alarm_silences_no_later_one() {
+    use FolderLook::{Failed, Fine, Missing};
+    let told = |looks: &[FolderLook]| {
+        let mut troubles = ReportedTroubles::default();
+        let tell = |(at, look): (usize, &FolderLook)| {
+            let is_told = troubles.note(*look);
+            if is_told {
+                troubles.note_told();
+            }
+            is_told.then_some(at)
+        };
+        looks.iter().enumerate().filter_map(tell).collect::<Vec<_>>()
+    };
+    // A disk is mounted after the start.
+    assert!(told(&[Missing, Fine, Missing, Fine]).is_empty());
+    // It stays away.
+    assert_eq!(told(&[Missing, Missing, Missing, Failed, Failed]), [1]);
+    assert_eq!(told(&[Failed, Failed, Fine, Failed]), [0, 3]);
+    assert_eq!(told(&[Failed, Missing, Fine, Missing, Failed]), [0, 4]);
+    // One that could not be told is told at the next look.
+    let mut troubles = ReportedTroubles::default();
+    assert!(troubles.note(Failed) && troubles.note(Failed));
+}
+
+#[tokio::test]
+async fn a_folder_that_is_mounted_after_the_start_causes_no_alarm() {
+    let api = BotApi::start().await;
+    let disk = tempfile::tempdir().unwrap();
+    let (folder, away) = (disk.path().join("peacrab"), disk.path().join("away"));
+    let fixture = ProgramFixture::new(&with_backups(&api, &folder, 3));
+    let daemon = fixture.daemon().await;
+    makes_one(&daemon).await;
+    goes_on_quietly(&api, &daemon, "hello").await;
+    daemon.terminate().await;
+    fs::rename(&folder, &away).unwrap();
+    let daemon = fixture.daemon().await;
+    let missing = "The folder of the backups is missing";
+    until("the look", async || daemon.log().contains(missing).then_some(())).await;
+    goes_on_quietly(&api, &daemon, "and now").await;
+    assert!(!folder.exists());
+    let is_alarm = |text: &str| text.contains("I couldn't make the regular backup");
+    assert!(!api.sent().iter().any(|sent| is_alarm(&sent.text)));
+}
+
 #[tokio::test]
 async fn a_folder_that_is_gone_is_not_made_again_and_the_owner_hears_of_it() {
     let api = BotApi::start().await;
@@ -66,6 +121,7 @@ async fn a_folder_that_is_gone_is_not_made_again_and_the_owner_hears_of_it() {
     goes_on_quietly(&api, &daemon, "hello").await;
     daemon.terminate().await;
     fs::rename(&folder, &away).unwrap();
+    make_due(&fixture);
     let daemon = fixture.daemon().await;
     let told = api.wait_for_words(ADA.id, "I couldn't make the regular backup in").await;
     assert!(told.text.contains("any more: mount its disk"), "{told:?}");

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use chrono::{TimeDelta, Utc};
-use peacrab::backup::file_name;
+use peacrab::backup::{HomeMark, file_name};
 use serde_json::{Value, json};
 
 use super::back_up;
@@ -281,30 +281,62 @@ async fn a_cause_is_named_once() {
 }
 
 #[tokio::test]
-async fn a_mark_that_cannot_be_written_keeps_no_home_from_its_backups() {
+async fn a_mark_that_cannot_be_read_or_written_is_told_and_no_backup_is_made_under_another() {
     let api = BotApi::start().await;
     let folder = tempfile::tempdir().unwrap();
-    let fixture = ProgramFixture::new(&with_backups(&api, folder.path(), 1));
-    // It stands where the mark is written before it gets its name.
-    let obstacle = fixture.home().join("backup-mark.new");
-    fs::create_dir_all(&obstacle).unwrap();
-    fs::set_permissions(fixture.home(), fs::Permissions::from_mode(0o700)).unwrap();
+    let fixture = ProgramFixture::new(&home(&api));
     let daemon = fixture.daemon().await;
-    makes_one(&daemon).await;
-    assert!(!fixture.home().join("backup-mark").exists());
-    // Nobody else takes it for theirs, as it has a mark.
-    let made = names(folder.path());
-    let length = "peacrab-20260101-000000-0a0a0a0a.tar.gz".len();
-    assert!(made.len() == 1 && made[0].len() == length, "{made:?}");
     api.say(&said(&ADA, "hello"));
     api.wait_for_words(ADA.id, "You said: hello").await;
-    assert_eq!(count(&daemon.log(), "Cannot make"), 0, "{}", daemon.log());
     daemon.terminate().await;
-    fs::remove_dir(obstacle).unwrap();
+    let config = with_backups(&api, folder.path(), 1);
+    fs::write(fixture.folder().join("config.toml"), config).unwrap();
+    // It stands where the mark is written before it gets its name; and where it is read.
+    for name in ["backup-mark.new", "backup-mark"] {
+        let obstacle = fixture.home().join(name);
+        fs::create_dir_all(&obstacle).unwrap();
+        let before = told_of_backups(&api);
+        let daemon = fixture.daemon().await;
+        until("the word", async || (told_of_backups(&api) > before).then_some(())).await;
+        assert!(daemon.log().contains("backup-mark in the home"), "{}", daemon.log());
+        assert!(names(folder.path()).is_empty(), "{:?}", names(folder.path()));
+        daemon.terminate().await;
+        fs::remove_dir(obstacle).unwrap();
+    }
     let daemon = fixture.daemon().await;
     makes_one(&daemon).await;
     let own = format!("-{}.tar.gz", mark(&fixture));
-    assert_eq!(names(folder.path()).iter().filter(|name| name.ends_with(&own)).count(), 1);
+    let made = names(folder.path());
+    assert!(made.len() == 1 && made[0].ends_with(&own), "{made:?}");
+}
+
+fn told_of_backups(api: &BotApi) -> usize {
+    let is_alarm = |text: &str| text.contains("I couldn't make the regular backup");
+    api.sent().iter().filter(|sent| is_alarm(&sent.text)).count()
+}
+
+#[cfg(all(feature = "discord", feature = "slack"))]
+#[tokio::test]
+async fn a_home_on_a_full_disk_has_the_same_mark_each_time_and_keeps_it() {
+    use crate::support::disk::Disk;
+    let fixture = ProgramFixture::new("");
+    let Some(disk) = Disk::of(&fixture).await else { return };
+    let mark = || HomeMark::of_or_spare(&disk.home).unwrap().to_string();
+    let file = disk.home.join("backup-mark");
+    disk.fill();
+    let spare = mark();
+    assert!(!file.exists());
+    assert_eq!((spare.len(), mark()), (8, spare.clone()));
+    // Another home has another one, also in the same place.
+    let other = tempfile::tempdir().unwrap();
+    assert_ne!(HomeMark::of_or_spare(other.path()).unwrap().to_string(), spare);
+    disk.make_room();
+    assert_eq!(mark(), spare);
+    assert_eq!(fs::read_to_string(&file).unwrap().trim(), spare);
+    // A home that has one keeps it.
+    fs::write(&file, "0a0a0a0a\n").unwrap();
+    disk.fill();
+    assert_eq!(mark(), "0a0a0a0a");
 }
 
 #[cfg(all(feature = "discord", feature = "slack"))]
