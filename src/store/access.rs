@@ -9,6 +9,7 @@ use rustix::fs::{Access, access};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
+use super::emptied::file_beside;
 use super::lock_holder::LOCK;
 use super::{OpenError, StoreError, ballast};
 use crate::process::account_name;
@@ -43,8 +44,8 @@ pub(super) fn obstacle(database: &Path) -> Option<String> {
     let home = database.parent()?;
     // The folder first: who cannot enter it knows nothing of the files.
     let folder = (home.to_owned(), Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK);
-    let names = ["db", "db-wal", "db-shm"].map(|ending| database.with_extension(ending));
-    let files = names.into_iter().chain([home.join(LOCK)]);
+    let logs = ["-wal", "-shm"].map(|ending| file_beside(database, ending));
+    let files = [database.to_owned()].into_iter().chain(logs).chain([home.join(LOCK)]);
     let files = files.map(|file| (file, Access::READ_OK | Access::WRITE_OK));
     let mut all = std::iter::once(folder).chain(files);
     all.find_map(|(path, wanted)| match access(&path, wanted) {
@@ -80,7 +81,7 @@ fn remedy(path: &Path, home: &Path) -> String {
 
 /// Returns the process that has the database locked, as `process 42 (sqlite3)`. None if the kernel does not tell.
 pub(super) fn holder(database: &Path) -> Option<String> {
-    let files = [database.to_owned(), database.with_extension("db-shm")];
+    let files = [database.to_owned(), file_beside(database, "-shm")];
     let inodes: Vec<String> = files.iter().filter_map(|path| inode_of(path)).collect();
     let table = fs::read_to_string("/proc/locks").ok()?;
     let us = std::process::id().to_string();

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags};
 
-use super::emptied::{has_log, refuse_emptied, was_used};
+use super::emptied::{file_beside, has_log, refuse_emptied, was_used};
 use super::{FILE, OpenError, StoreError, schema};
 
 /// A daemon's commit holds the database for less.
@@ -45,7 +45,7 @@ fn open_unchanged(path: &Path) -> rusqlite::Result<Connection> {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let url = url::Url::from_file_path(absolute);
     let mut url = url.map_err(|()| rusqlite::Error::InvalidPath(path.to_owned()))?;
-    if !path.with_extension("db-wal").exists() {
+    if !file_beside(path, "-wal").exists() {
         // SQLite would create files that only a daemon needs.
         url.set_query(Some("immutable=1"));
     }
