@@ -15,8 +15,17 @@ use super::{OpenError, StoreError, ballast};
 use crate::process::account_name;
 
 impl OpenError {
-    /// Sorts a failure of the database at this path by what the operator can do about it.
+    /// Sorts a failure of the database at this path by what the operator can do about it. Writes nothing.
     pub fn of_database(path: PathBuf, cause: StoreError) -> Self {
+        let lacks_space = matches!(cause, StoreError::Broken(_)) && ballast::lacks_space(&path);
+        match Self::of_database_with_space(path, cause) {
+            Self::Database { path, .. } if lacks_space => Self::Full { path },
+            sorted => sorted,
+        }
+    }
+
+    /// The same for a database whose disk is known to have space.
+    pub(super) fn of_database_with_space(path: PathBuf, cause: StoreError) -> Self {
         match cause {
             StoreError::Corrupt(_) => Self::Damaged { path, cause },
             StoreError::Full => Self::Full { path },
@@ -25,13 +34,8 @@ impl OpenError {
                 Self::InUse { path, holder }
             }
             StoreError::Broken(_) | StoreError::TooSlow | StoreError::Change(_) => {
-                let is_full =
-                    |cause| path.parent().is_some_and(|home| ballast::is_full(home, cause));
                 match obstacle(&path) {
                     Some(why) => Self::Denied { path, why },
-                    None if matches!(cause, StoreError::Broken(_)) && is_full(&cause) => {
-                        Self::Full { path }
-                    }
                     None => Self::Database { path, cause },
                 }
             }
