@@ -33,12 +33,13 @@ impl OpenError {
                 let holder = holder(&path).unwrap_or_else(|| "another process".to_owned());
                 Self::InUse { path, holder }
             }
-            StoreError::Broken(_) | StoreError::TooSlow | StoreError::Change(_) => {
-                match obstacle(&path) {
-                    Some(why) => Self::Denied { path, why },
-                    None => Self::Database { path, cause },
-                }
-            }
+            StoreError::Broken(_)
+            | StoreError::Index(_)
+            | StoreError::TooSlow
+            | StoreError::Change(_) => match obstacle(&path) {
+                Some(why) => Self::Denied { path, why },
+                None => Self::Database { path, cause },
+            },
         }
     }
 }

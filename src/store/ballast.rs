@@ -96,7 +96,7 @@ impl Ballast {
 pub(super) fn is_full(home: &Path, source: &StoreError) -> bool {
     match source {
         StoreError::Full => true,
-        StoreError::Corrupt(_) | StoreError::Busy(_) => false,
+        StoreError::Corrupt(_) | StoreError::Index(_) | StoreError::Busy(_) => false,
         StoreError::Broken(_) | StoreError::Change(_) | StoreError::TooSlow => {
             let kind = try_to_write(&home.join("room")).err().map(|error| error.kind());
             matches!(kind, Some(ErrorKind::StorageFull | ErrorKind::QuotaExceeded))
