@@ -142,7 +142,7 @@ impl Store {
             opened => opened,
         };
         opened.map_err(|error| match error {
-            OpenError::Database { path, cause } => OpenError::of_database(path, cause),
+            OpenError::Database { path, cause } => OpenError::of_database_with_space(path, cause),
             other => other,
         })
     }

@@ -299,9 +299,14 @@ pub enum ToolError {
 const NARROWER: &str = "The search took too long and was stopped: too much is stored to look at all of it. Make it \
     narrower, with fewer and rarer words or a smaller limit.";
 
+/// The result for a model after a search in a broken index.
+const INDEX_BROKEN: &str = "The index of the search is broken, and is being made again. Search again later; until then, \
+    read the files.";
+
 impl From<StoreError> for ToolError {
     fn from(error: StoreError) -> Self {
         match error {
+            StoreError::Index(_) => Self::TellModel(INDEX_BROKEN.to_owned()),
             StoreError::TooSlow => Self::TellModel(NARROWER.to_owned()),
             error => Self::Abort(error.into()),
         }

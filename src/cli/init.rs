@@ -18,7 +18,7 @@ use super::service::{self, ServiceChoice};
 use crate::config::edit::ConfigEdit;
 use crate::config::{self, Config, Environment};
 pub(super) use setup::InitOptions;
-use setup::{QUESTIONS_MAX, Setup, unless_stopped};
+use setup::{GivenSecrets, QUESTIONS_MAX, Setup, unless_stopped};
 
 pub(super) async fn run(on: &Invocation, options: &InitOptions) -> anyhow::Result<ExitCode> {
     rustls::crypto::ring::default_provider().install_default().ok();
@@ -32,7 +32,8 @@ pub(super) async fn run(on: &Invocation, options: &InitOptions) -> anyhow::Resul
     let file = config::file(&on.home, on.config.as_deref());
     let edit = ConfigEdit::open(&file)?;
     let config = edit.load(&on.environment)?;
-    let mut setup = Setup { on, options, dialog, edit, asked: 0, dead_model: None };
+    let secrets = GivenSecrets::default();
+    let mut setup = Setup { on, options, secrets, dialog, edit, asked: 0, dead_model: None };
     setup.dialog.say(&opening(on, setup.dialog.asks()));
     Box::pin(take_steps(&mut setup, &config, Interrupts::watch()?)).await?;
     let program = on.program();
@@ -99,6 +100,7 @@ async fn take_steps(
 ) -> anyhow::Result<()> {
     let on = setup.on;
     let first = Box::pin(async {
+        setup.secrets = GivenSecrets::read(setup.options).await?;
         channel::check_options(setup, config)?;
         model::set_up(setup, config).await?;
         channel::set_up(setup, config).await

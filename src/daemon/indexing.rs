@@ -1,12 +1,12 @@
 //! Background work on the memory. After a start, completes the index with turns that are older than it, and
 //! with files that were changed while no daemon ran. Does so in slices, so that other changes come in between.
-//! Later, extracts facts from conversations.
+//! Later, makes a broken index again, and extracts facts from conversations.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::Daemon;
@@ -39,20 +39,50 @@ impl Daemon {
     }
 }
 
-/// Completes the index, and waits for `stop`.
+/// Completes the index, and makes it again each time that it is broken, until `stop`.
 async fn run(services: Services, stop: CancellationToken) {
-    let retries = async {
-        while let Err(error) = complete(&services).await {
-            tracing::warn!(%error, "Cannot complete the index of the memory, will try again");
-            sleep(FAILURE_PAUSE).await;
-        }
-    };
-    stop.run_until_cancelled(retries).await;
+    stop.run_until_cancelled(keep_complete(&services)).await;
     stop.cancelled().await;
+}
+
+async fn keep_complete(services: &Services) {
+    let store = &services.bus.store;
+    let mut index_failures = store.watch_index();
+    let (mut not_before, mut is_made_again) = (Instant::now(), false);
+    loop {
+        match complete(services).await {
+            Ok(()) => {
+                if std::mem::take(&mut is_made_again) {
+                    // Searches that began before may have failed meanwhile.
+                    index_failures.mark_unchanged();
+                }
+                if index_failures.changed().await.is_err() {
+                    return;
+                }
+            }
+            Err(StoreError::Index(_)) => {}
+            Err(error) => {
+                tracing::warn!(%error, "Cannot complete the index of the memory, will try again");
+                sleep(FAILURE_PAUSE).await;
+                continue;
+            }
+        }
+        sleep_until(not_before).await;
+        not_before = Instant::now() + FAILURE_PAUSE;
+        tracing::warn!("The index of the memory is broken, and is made again from what is stored");
+        match store.write_securely("recall index", recall::empty_index).await {
+            Ok(()) => is_made_again = true,
+            Err(error) => tracing::warn!(%error, "Cannot empty the index of the memory"),
+        }
+    }
 }
 
 async fn complete(services: &Services) -> Result<(), StoreError> {
     let store = &services.bus.store;
+    while !store.read(recall::is_index_full).await? {
+        store.write("recall index", Sync::Later, recall::refill_index).await?;
+        sleep(SLICE_PAUSE).await;
+    }
     while store.read(|store| Ok(recall::backfill_below(store)?.is_some())).await? {
         store.write("recall backfill", Sync::Later, history::backfill).await?;
         sleep(SLICE_PAUSE).await;

@@ -48,9 +48,11 @@ pub fn check_disk(home: &Path) -> Finding {
     }
 }
 
+/// Returns true if a file could be written. Follows no link that stands at its name: root looks at homes of others.
 fn can_write(home: &Path) -> bool {
     let probe = home.join(".doctor");
-    let made = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&probe);
+    fs::remove_file(&probe).ok();
+    let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&probe);
     let is_written = made.and_then(|mut file| std::io::Write::write_all(&mut file, &[0; 4096]));
     fs::remove_file(&probe).ok();
     is_written.is_ok()

@@ -27,6 +27,9 @@ pub const PASSAGES_MAX: usize = 200;
 /// Number of turns from before the index existed that are indexed in one transaction.
 const BACKFILL_TURNS: i64 = 50;
 
+/// Number of passages that an emptied index takes back in one transaction: at most 300,000 characters.
+const REFILLED: i64 = 200;
+
 /// The key of those who may find an entry: the account of a person, a group's chat, or a folder. It is a letter and
 /// digits, which the index treats as one word and does not stem.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -206,13 +209,17 @@ pub fn remove(store: &Connection, kind: RecallKind, source: i64) -> rusqlite::Re
     let mut removed = false;
     while let Some(row) = rows.next()? {
         let (id, who) = (row.get::<_, RecallId>(0)?, row.get::<_, RecallKey>(1)?);
+        removed = true;
+        // An emptied index may not have it again yet, and would count it as one less.
+        if id.0 < lowest_indexed(store)? {
+            continue;
+        }
         // The index has no content of its own (contentless FTS5): a deletion must repeat the indexed text.
         store
             .prepare_cached(
                 "INSERT INTO recall_index (recall_index, rowid, who, text) VALUES ('delete', ?, ?, ?)",
             )?
             .execute(params![id, who, words::indexed(row.get_ref(2)?.as_str()?)])?;
-        removed = true;
     }
     if removed {
         store
@@ -220,6 +227,45 @@ pub fn remove(store: &Connection, kind: RecallKind, source: i64) -> rusqlite::Re
             .execute(params![kind, source])?;
     }
     Ok(())
+}
+
+/// Empties the index, also a broken one. [`refill_index`] fills it again.
+pub fn empty_index(store: &Connection) -> rusqlite::Result<()> {
+    store.execute("INSERT INTO recall_index (recall_index) VALUES ('delete-all')", []).map(drop)
+}
+
+/// Returns true unless the index was emptied, and lacks entries since.
+pub fn is_index_full(store: &Connection) -> rusqlite::Result<bool> {
+    store
+        .prepare_cached("SELECT NOT EXISTS (SELECT 1 FROM recall_entries WHERE id < ?)")?
+        .query_row([lowest_indexed(store)?], |row| row.get(0))
+}
+
+/// Puts a slice of the entries that an emptied index lacks back into it, the newest first.
+pub fn refill_index(store: &Connection) -> rusqlite::Result<()> {
+    // Within a slice, the index takes rising ids without writing a part of itself for each.
+    let mut entries = store.prepare_cached(
+        "SELECT id, who, text FROM
+         (SELECT id, who, text FROM recall_entries WHERE id < ? ORDER BY id DESC LIMIT ?)
+         ORDER BY id",
+    )?;
+    let mut index =
+        store.prepare_cached("INSERT INTO recall_index (rowid, who, text) VALUES (?, ?, ?)")?;
+    let mut rows = entries.query(params![lowest_indexed(store)?, REFILLED])?;
+    while let Some(row) = rows.next()? {
+        let (id, who) = (row.get::<_, RecallId>(0)?, row.get::<_, RecallKey>(1)?);
+        index.execute(params![id, who, words::indexed(row.get_ref(2)?.as_str()?)])?;
+    }
+    Ok(())
+}
+
+/// Returns the lowest id in the index. Entries below it are those that an emptied index lacks: later ones have higher ids.
+fn lowest_indexed(store: &Connection) -> rusqlite::Result<i64> {
+    // The index has a row with the length of each entry.
+    let lowest: Option<i64> = store
+        .prepare_cached("SELECT min(id) FROM recall_index_docsize")?
+        .query_row([], |row| row.get(0))?;
+    Ok(lowest.unwrap_or(i64::MAX))
 }
 
 /// Returns the number below which turns are not indexed yet. None if all are indexed.

@@ -162,7 +162,19 @@ fn place_inside(visible: &VisiblePath, all: &[VisiblePath]) -> PathBuf {
         Some(_) => (path.parent().unwrap_or(path), path.file_name()),
         None => (path, None),
     };
-    let (mut place, mut rest) = (PathBuf::from("/"), names_reversed(followed_part));
+    match follow_links(followed_part, shows_link) {
+        Some(mut place) => {
+            place.extend(last);
+            place
+        }
+        None => path.to_owned(),
+    }
+}
+
+/// Returns the path to which an absolute path leads, which need not exist. Links that `is_followed` rejects stay in it. None
+/// if there are too many.
+fn follow_links(path: &Path, is_followed: impl Fn(&Path) -> bool) -> Option<PathBuf> {
+    let (mut place, mut rest) = (PathBuf::from("/"), names_reversed(path));
     let mut followed = 0;
     while let Some(name) = rest.pop() {
         if name == ".." {
@@ -170,11 +182,11 @@ fn place_inside(visible: &VisiblePath, all: &[VisiblePath]) -> PathBuf {
             continue;
         }
         place.push(name);
-        let target = shows_link(&place).then(|| fs::read_link(&place).ok());
+        let target = is_followed(&place).then(|| fs::read_link(&place).ok());
         let Some(target) = target.flatten() else { continue };
         followed += 1;
         if followed > LINKS_MAX {
-            return path.to_owned();
+            return None;
         }
         place.pop();
         if target.is_absolute() {
@@ -182,8 +194,7 @@ fn place_inside(visible: &VisiblePath, all: &[VisiblePath]) -> PathBuf {
         }
         rest.extend(names_reversed(&target));
     }
-    place.extend(last);
-    place
+    Some(place)
 }
 
 /// Returns the names in a path, the last one first.
@@ -244,12 +255,10 @@ pub fn find_exposed_path(
     })
 }
 
-/// Returns the absolute path without symbolic links, as far as it exists.
+/// Returns the absolute path without symbolic links. It need not exist: a link to a disk that is not mounted yet leads to
+/// the same place as later.
 pub fn resolve_links(path: &Path) -> PathBuf {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    let found = path.ancestors().find_map(|upper| {
-        let rest = path.strip_prefix(upper).ok()?;
-        Some(fs::canonicalize(upper).ok()?.join(rest))
-    });
+    let found = fs::canonicalize(&path).ok().or_else(|| follow_links(&path, |_| true));
     found.unwrap_or(path)
 }

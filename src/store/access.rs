@@ -9,13 +9,23 @@ use rustix::fs::{Access, access};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
+use super::emptied::file_beside;
 use super::lock_holder::LOCK;
 use super::{OpenError, StoreError, ballast};
 use crate::process::account_name;
 
 impl OpenError {
-    /// Sorts a failure of the database at this path by what the operator can do about it.
+    /// Sorts a failure of the database at this path by what the operator can do about it. Writes nothing.
     pub fn of_database(path: PathBuf, cause: StoreError) -> Self {
+        let lacks_space = matches!(cause, StoreError::Broken(_)) && ballast::lacks_space(&path);
+        match Self::of_database_with_space(path, cause) {
+            Self::Database { path, .. } if lacks_space => Self::Full { path },
+            sorted => sorted,
+        }
+    }
+
+    /// The same for a database whose disk is known to have space.
+    pub(super) fn of_database_with_space(path: PathBuf, cause: StoreError) -> Self {
         match cause {
             StoreError::Corrupt(_) => Self::Damaged { path, cause },
             StoreError::Full => Self::Full { path },
@@ -23,17 +33,13 @@ impl OpenError {
                 let holder = holder(&path).unwrap_or_else(|| "another process".to_owned());
                 Self::InUse { path, holder }
             }
-            StoreError::Broken(_) | StoreError::TooSlow | StoreError::Change(_) => {
-                let is_full =
-                    |cause| path.parent().is_some_and(|home| ballast::is_full(home, cause));
-                match obstacle(&path) {
-                    Some(why) => Self::Denied { path, why },
-                    None if matches!(cause, StoreError::Broken(_)) && is_full(&cause) => {
-                        Self::Full { path }
-                    }
-                    None => Self::Database { path, cause },
-                }
-            }
+            StoreError::Broken(_)
+            | StoreError::Index(_)
+            | StoreError::TooSlow
+            | StoreError::Change(_) => match obstacle(&path) {
+                Some(why) => Self::Denied { path, why },
+                None => Self::Database { path, cause },
+            },
         }
     }
 }
@@ -43,8 +49,8 @@ pub(super) fn obstacle(database: &Path) -> Option<String> {
     let home = database.parent()?;
     // The folder first: who cannot enter it knows nothing of the files.
     let folder = (home.to_owned(), Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK);
-    let names = ["db", "db-wal", "db-shm"].map(|ending| database.with_extension(ending));
-    let files = names.into_iter().chain([home.join(LOCK)]);
+    let logs = ["-wal", "-shm"].map(|ending| file_beside(database, ending));
+    let files = [database.to_owned()].into_iter().chain(logs).chain([home.join(LOCK)]);
     let files = files.map(|file| (file, Access::READ_OK | Access::WRITE_OK));
     let mut all = std::iter::once(folder).chain(files);
     all.find_map(|(path, wanted)| match access(&path, wanted) {
@@ -80,7 +86,7 @@ fn remedy(path: &Path, home: &Path) -> String {
 
 /// Returns the process that has the database locked, as `process 42 (sqlite3)`. None if the kernel does not tell.
 pub(super) fn holder(database: &Path) -> Option<String> {
-    let files = [database.to_owned(), database.with_extension("db-shm")];
+    let files = [database.to_owned(), file_beside(database, "-shm")];
     let inodes: Vec<String> = files.iter().filter_map(|path| inode_of(path)).collect();
     let table = fs::read_to_string("/proc/locks").ok()?;
     let us = std::process::id().to_string();

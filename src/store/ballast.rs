@@ -1,10 +1,12 @@
 //! A file that reserves disk space until it is needed, and the detection of a full disk.
 
 use std::fs::{self, OpenOptions};
-use std::io::{ErrorKind, Write as _};
+use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+
+use rustix::fs::statvfs;
 
 use super::StoreError;
 use crate::atomic_file;
@@ -94,13 +96,32 @@ impl Ballast {
 pub(super) fn is_full(home: &Path, source: &StoreError) -> bool {
     match source {
         StoreError::Full => true,
-        StoreError::Corrupt(_) | StoreError::Busy(_) => false,
+        StoreError::Corrupt(_) | StoreError::Index(_) | StoreError::Busy(_) => false,
         StoreError::Broken(_) | StoreError::Change(_) | StoreError::TooSlow => {
-            let probe = home.join("room");
-            let result = fs::write(&probe, vec![0x5a; OPEN_BYTES]);
-            fs::remove_file(&probe).ok();
-            let kind = result.err().map(|error| error.kind());
+            let kind = try_to_write(&home.join("room")).err().map(|error| error.kind());
             matches!(kind, Some(ErrorKind::StorageFull | ErrorKind::QuotaExceeded))
         }
     }
+}
+
+/// Writes a file of the size that opening takes, and deletes it. Follows no link.
+fn try_to_write(path: &Path) -> io::Result<()> {
+    // A crash may have left one.
+    fs::remove_file(path).ok();
+    let mut create = OpenOptions::new();
+    let mut file = create.write(true).create_new(true).mode(0o600).open(path)?;
+    let written = file.write_all(&vec![0x5a; OPEN_BYTES]);
+    fs::remove_file(path).ok();
+    written
+}
+
+/// Returns true if the disk of a database has less space than opening takes, as far as that can be seen without a write: a
+/// quota cannot.
+pub(super) fn lacks_space(database: &Path) -> bool {
+    let home = database.parent().unwrap_or(database);
+    let Ok(disk) = statvfs(database).or_else(|_| statvfs(home)) else { return false };
+    // Some file systems do not count.
+    let lacks_bytes =
+        disk.f_blocks > 0 && disk.f_bavail.saturating_mul(disk.f_frsize) < OPEN_BYTES as u64;
+    lacks_bytes || (disk.f_files > 0 && disk.f_favail == 0)
 }

@@ -44,18 +44,20 @@ pub(super) fn delete_unwritten(path: &Path) {
 
 /// Returns true if a database has a write-ahead log with content.
 pub(super) fn has_log(path: &Path) -> bool {
-    let mut log = resolve_links(path).into_os_string();
-    log.push("-wal");
-    fs::metadata(log).is_ok_and(|log| log.len() > 0)
+    fs::metadata(file_beside(path, "-wal")).is_ok_and(|log| log.len() > 0)
 }
 
-/// Returns the file that a path leads to, which need not exist. SQLite has its other files beside that one.
+/// Returns the file of SQLite that belongs to a database: its name is the database's with this ending. If the database is a
+/// link, it is beside the file that the link leads to.
+pub(super) fn file_beside(database: &Path, ending: &str) -> PathBuf {
+    let mut beside = resolve_links(database).into_os_string();
+    beside.push(ending);
+    beside.into()
+}
+
+/// Returns the file that a link leads to, which need not exist. Other paths stay as they are.
 fn resolve_links(path: &Path) -> PathBuf {
-    if let Ok(file) = path.canonicalize() {
-        return file;
-    }
-    match fs::read_link(path) {
-        Ok(target) => path.parent().unwrap_or(Path::new(".")).join(target),
-        Err(_) => path.to_owned(),
-    }
+    let Ok(target) = fs::read_link(path) else { return path.to_owned() };
+    let beside_link = || path.parent().unwrap_or(Path::new(".")).join(target);
+    path.canonicalize().unwrap_or_else(|_| beside_link())
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use rusqlite::ErrorCode;
+use rusqlite::{ErrorCode, ffi};
 
 use super::lock_holder::LockHolder;
 use super::searches::SEARCH_TIME_MAX;
@@ -17,6 +17,9 @@ pub enum StoreError {
     Full,
     #[error("the database is damaged ({0})")]
     Corrupt(String),
+    /// A full-text index is broken. It has only words of other tables, and is filled again from them.
+    #[error("the search index is broken ({0})")]
+    Index(String),
     /// Another process has it locked, and this one has waited.
     #[error("the database is locked ({0})")]
     Busy(String),
@@ -34,6 +37,12 @@ impl From<rusqlite::Error> for StoreError {
     fn from(error: rusqlite::Error) -> Self {
         match error.sqlite_error_code() {
             Some(ErrorCode::DiskFull) => Self::Full,
+            // FTS5 is the only kind of virtual table here that reports damage.
+            Some(ErrorCode::DatabaseCorrupt)
+                if error.sqlite_extended_error_code() == Some(ffi::SQLITE_CORRUPT_VTAB) =>
+            {
+                Self::Index(error.to_string())
+            }
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
                 Self::Corrupt(error.to_string())
             }

@@ -34,6 +34,11 @@ impl Store {
         self.troubles.watch()
     }
 
+    /// Wakes when a read or a change fails because the search index is broken.
+    pub fn watch_index(&self) -> watch::Receiver<u64> {
+        self.troubles.watch_index()
+    }
+
     /// Notes that the database is damaged, which somebody has found out on another connection.
     pub fn note_damage(&self) {
         self.troubles.note(StoreTrouble::Damaged);

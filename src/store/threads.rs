@@ -245,6 +245,9 @@ impl Writer {
         } else if committed.is_ok() {
             self.ballast.restore();
         }
+        if errors.iter().any(|error| matches!(error, StoreError::Index(_))) {
+            self.troubles.note_broken_index();
+        }
         if errors.iter().any(|error| matches!(error, StoreError::Corrupt(_))) {
             self.troubles.note(StoreTrouble::Damaged);
         } else if is_full {

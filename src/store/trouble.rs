@@ -17,11 +17,15 @@ pub enum StoreTrouble {
 
 /// The present trouble of a store, cheap to clone.
 #[derive(Clone)]
-pub(super) struct Troubles(watch::Sender<Option<StoreTrouble>>);
+pub(super) struct Troubles {
+    present: watch::Sender<Option<StoreTrouble>>,
+    /// Number of failures because of a broken search index, which is not the operator's to mend.
+    index_failures: watch::Sender<u64>,
+}
 
 impl Default for Troubles {
     fn default() -> Self {
-        Self(watch::Sender::new(None))
+        Self { present: watch::Sender::new(None), index_failures: watch::Sender::new(0) }
     }
 }
 
@@ -43,21 +47,32 @@ impl Troubles {
 
     /// Notes damage that a read has met.
     pub(super) fn note_read<T>(&self, result: &Result<T, StoreError>) {
-        if matches!(result, Err(StoreError::Corrupt(_))) {
-            self.note(StoreTrouble::Damaged);
+        match result {
+            Err(StoreError::Corrupt(_)) => self.note(StoreTrouble::Damaged),
+            Err(StoreError::Index(_)) => self.note_broken_index(),
+            _ => {}
         }
     }
 
+    /// Notes that the search index is broken. The database is as sound as before.
+    pub(super) fn note_broken_index(&self) {
+        self.index_failures.send_modify(|failures| *failures += 1);
+    }
+
     pub(super) fn present(&self) -> Option<StoreTrouble> {
-        *self.0.borrow()
+        *self.present.borrow()
     }
 
     pub(super) fn watch(&self) -> watch::Receiver<Option<StoreTrouble>> {
-        self.0.subscribe()
+        self.present.subscribe()
+    }
+
+    pub(super) fn watch_index(&self) -> watch::Receiver<u64> {
+        self.index_failures.subscribe()
     }
 
     fn set(&self, trouble: Option<StoreTrouble>) {
-        self.0.send_if_modified(|present| {
+        self.present.send_if_modified(|present| {
             let changes = *present != trouble && *present != Some(StoreTrouble::Damaged);
             if changes {
                 *present = trouble;

@@ -1,10 +1,11 @@
 //! The setup, as a person at a narrow and at a wide terminal goes through it, and as a script does.
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{OpenOptionsExt as _, symlink};
 use std::path::Path;
 
 use peacrab::channels::slack::manifest;
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
@@ -505,6 +506,30 @@ async fn the_same_command_twice_changes_nothing_and_an_owner_joins() {
     assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
     assert_eq!(fs::read_to_string(config(&fixture)).unwrap(), second);
     assert_eq!(api.sent().len(), 1, "{:?}", api.sent());
+}
+
+#[tokio::test]
+async fn a_token_may_come_from_a_pipe() {
+    let (fixture, api) = (empty(), BotApi::start().await);
+    let pipe = fixture.folder().join("pipe");
+    let named = pipe.display().to_string();
+    let base = ["init", "--yes", "--provider", "none", "--channel", "telegram", "--api-url"];
+    let args = |file| [&base as &[&str], &[api.url(), "--token-file", file]].concat();
+    // Somebody who does not wait for its writer any more can stop.
+    mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    let waiting = fixture.begin(fixture.command(&[], &args(&named)));
+    let mut write = fs::OpenOptions::new();
+    let write = write.write(true).custom_flags(libc::O_NONBLOCK);
+    let _writer = until("the reader", async || write.open(&pipe).ok()).await;
+    assert_eq!(waiting.terminate().await.code(), Some(1));
+    let said = fs::read_to_string(fixture.folder().join("log")).unwrap();
+    assert!(unwrapped(&said).contains("everything saved so far is kept"), "{said}");
+    assert!(!config(&fixture).exists());
+
+    let piped = fixture.command(&[], &args("/dev/stdin"));
+    let ended = fixture.run_with(piped, &format!("{}\n", api.token())).await;
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
+    assert!(fs::read_to_string(config(&fixture)).unwrap().contains("[channels.telegram]"));
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! The store when it fails, and the clear words when it cannot be used at all.
 
 mod emptied;
+mod linked;
 mod trouble;
 mod upgrades;
 

@@ -7,7 +7,7 @@ use zeroize::Zeroizing;
 
 use super::super::dialog::TRIES_MAX;
 use super::platforms::{PLATFORMS, PlatformGuide, TypedTokens, has_tokens, parse, word_of};
-use super::setup::{Setup, secret_of};
+use super::setup::Setup;
 use crate::channels::{self, Channel, ChannelError, ChannelKind, ChannelProbe};
 use crate::config::Config;
 use crate::config::edit::{NewSection, SecretPlace};
@@ -67,9 +67,6 @@ impl BotFailure {
 pub(super) fn check_options(setup: &Setup<'_>, config: &Config) -> anyhow::Result<()> {
     let options = setup.options;
     let named = options.channel.as_deref().map(parse).transpose()?;
-    for file in [&options.token_file, &options.app_token_file] {
-        secret_of(file.as_deref())?;
-    }
     if matches!(named, Some(None)) && options.owner.is_some() {
         bail!(OWNER_OF_NOTHING);
     }
@@ -88,7 +85,7 @@ pub(super) fn check_options(setup: &Setup<'_>, config: &Config) -> anyhow::Resul
         anyhow::ensure!(options.owner.is_none(), OWNER_OF_NOTHING);
         return Ok(());
     };
-    match tokens_of_options(setup, guide)?.or_else(|| tokens_of_environment(setup, guide)) {
+    match tokens_of_options(setup, guide).or_else(|| tokens_of_environment(setup, guide)) {
         Some(tokens) if find_bot(setup, config, guide, &tokens).is_none() => {
             let name = setup.edit.free_name("channels", guide.word);
             match try_section(setup, &name, guide, &tokens)? {
@@ -137,7 +134,7 @@ pub(super) async fn set_up(
         ));
         return Ok(None);
     };
-    let known = tokens_of_options(setup, guide)?.or_else(|| tokens_of_environment(setup, guide));
+    let known = tokens_of_options(setup, guide).or_else(|| tokens_of_environment(setup, guide));
     let asks = setup.dialog.asks();
     match known {
         Some(tokens) if !asks || options.token_file.is_some() => {
@@ -266,13 +263,9 @@ async fn ask(setup: &mut Setup<'_>) -> anyhow::Result<Option<&'static PlatformGu
     bail!("no platform was chosen")
 }
 
-fn tokens_of_options(
-    setup: &Setup<'_>,
-    guide: &PlatformGuide,
-) -> anyhow::Result<Option<TypedTokens>> {
-    let options = setup.options;
-    let files = [options.token_file.as_deref(), options.app_token_file.as_deref()];
-    files.into_iter().take(guide.tokens.len()).map(secret_of).collect()
+fn tokens_of_options(setup: &Setup<'_>, guide: &PlatformGuide) -> Option<TypedTokens> {
+    let given = [&setup.secrets.token, &setup.secrets.app_token];
+    given.into_iter().take(guide.tokens.len()).cloned().collect()
 }
 
 fn tokens_of_environment(setup: &Setup<'_>, guide: &PlatformGuide) -> Option<TypedTokens> {

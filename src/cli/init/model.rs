@@ -6,7 +6,7 @@ use zeroize::Zeroizing;
 
 use super::super::dialog::TRIES_MAX;
 use super::candidate::{CandidateModel, Tried, test};
-use super::setup::{Setup, secret_of};
+use super::setup::Setup;
 use crate::config::Config;
 use crate::http;
 use crate::provider::ProviderKind;
@@ -279,7 +279,7 @@ async fn use_vendor(setup: &mut Setup<'_>, vendor: &Vendor) -> anyhow::Result<Tr
         models: Vec::new(),
         heading: None,
     };
-    let given = secret_of(setup.options.key_file.as_deref())?;
+    let given = setup.secrets.key.clone();
     let known = setup.environment().text(vendor.variable).map(|key| Zeroizing::new(key.to_owned()));
     let asks = setup.dialog.asks();
     match given.as_ref().or(known.as_ref().filter(|_| !asks)) {
@@ -315,7 +315,7 @@ async fn use_server(setup: &mut Setup<'_>, chosen: ChosenServer) -> anyhow::Resu
         models: server.models,
         heading: None,
     };
-    let key = secret_of(setup.options.key_file.as_deref())?;
+    let key = setup.secrets.key.clone();
     let tried = match &key {
         None if is_closed => Tried::WantsKey("it lists its models only with a key".to_owned()),
         key => candidate.try_with(setup, key.as_ref()).await?,

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail};
 use clap::Args;
+use tokio_util::task::AbortOnDropHandle;
 use zeroize::Zeroizing;
 
 use super::super::dialog::Dialog;
@@ -54,10 +55,38 @@ pub(in crate::cli) struct InitOptions {
     pub(super) yes: bool,
 }
 
+/// The secrets of the files that the options name.
+#[derive(Default)]
+pub(super) struct GivenSecrets {
+    pub(super) key: Option<Zeroizing<String>>,
+    pub(super) token: Option<Zeroizing<String>>,
+    pub(super) app_token: Option<Zeroizing<String>>,
+}
+
+impl GivenSecrets {
+    /// Reads each file once, as a pipe gives its content only once. While a pipe waits for its writer, the caller can be
+    /// dropped.
+    pub(super) async fn read(options: &InitOptions) -> anyhow::Result<Self> {
+        let InitOptions { key_file, token_file, app_token_file, .. } = options;
+        let files = [key_file, token_file, app_token_file].map(Option::clone);
+        let reading = tokio::task::spawn_blocking(move || Self::read_files(files));
+        AbortOnDropHandle::new(reading).await.context("cannot read the files of the options")?
+    }
+
+    fn read_files([key, token, app_token]: [Option<PathBuf>; 3]) -> anyhow::Result<Self> {
+        Ok(Self {
+            key: secret_of(key.as_deref())?,
+            token: secret_of(token.as_deref())?,
+            app_token: secret_of(app_token.as_deref())?,
+        })
+    }
+}
+
 /// The state that all steps of the setup share.
 pub(super) struct Setup<'a> {
     pub(super) on: &'a Invocation,
     pub(super) options: &'a InitOptions,
+    pub(super) secrets: GivenSecrets,
     pub(super) dialog: Dialog,
     pub(super) edit: ConfigEdit,
     /// Questions so far.
@@ -110,7 +139,7 @@ pub(super) async fn unless_stopped<T>(
 }
 
 /// Reads a secret from a file that an option names.
-pub(super) fn secret_of(file: Option<&Path>) -> anyhow::Result<Option<Zeroizing<String>>> {
+fn secret_of(file: Option<&Path>) -> anyhow::Result<Option<Zeroizing<String>>> {
     use std::io::Read as _;
     let Some(file) = file else { return Ok(None) };
     let mut text = Zeroizing::new(String::new());

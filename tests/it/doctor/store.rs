@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use peacrab::doctor::Severity;
+use peacrab::doctor::machine::check_disk;
 use peacrab::doctor::store::failure;
 use peacrab::replies;
 use peacrab::store::{OpenError, StoreError};
@@ -229,4 +230,28 @@ fn only_damage_leads_to_a_backup() {
     let damaged = OpenError::of_database(path(), StoreError::Corrupt("page 7".to_owned()));
     assert!(failure(&damaged, None).advice.unwrap().contains("restore the newest backup"));
     assert!(matches!(OpenError::of_database(path(), cause()), OpenError::Database { .. }));
+}
+
+#[test]
+fn a_look_at_a_store_that_fails_changes_nothing_in_its_home() {
+    let home = tempfile::tempdir().unwrap();
+    let names = [home.path().join("room"), home.path().join("state.db")];
+    names.iter().for_each(|name| fs::write(name, "as it was").unwrap());
+    let folder_time = || fs::metadata(home.path()).unwrap().modified().unwrap();
+    let before = folder_time();
+    let cause = StoreError::Broken("disk I/O error".to_owned());
+    let failing = OpenError::of_database(names[1].clone(), cause);
+    assert!(matches!(failing, OpenError::Database { .. }), "{failing}");
+    assert_eq!(folder_time(), before);
+    names.iter().for_each(|name| assert_eq!(fs::read(name).unwrap(), b"as it was"));
+}
+
+#[test]
+fn the_check_of_the_disk_writes_to_no_file_that_a_link_leads_to() {
+    let (home, others) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let file = others.path().join("file");
+    fs::write(&file, "of somebody else").unwrap();
+    std::os::unix::fs::symlink(&file, home.path().join(".doctor")).unwrap();
+    check_disk(home.path());
+    assert_eq!(fs::read_to_string(&file).unwrap(), "of somebody else");
 }

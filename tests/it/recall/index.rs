@@ -8,8 +8,11 @@ use chrono::Utc;
 use peacrab::memory::recall::common::CommonTerms;
 use peacrab::memory::recall::query::{RecallQuery, search, search_with_cache};
 use peacrab::memory::recall::words::{indexed, passages, significant_terms, snippet, terms};
-use peacrab::memory::recall::{PASSAGE_CHARS_MAX, RecallKey, RecallKind, RecallText, put, remove};
-use peacrab::store::{Store, StoreOptions};
+use peacrab::memory::recall::{
+    PASSAGE_CHARS_MAX, RecallKey, RecallKind, RecallText, empty_index, is_index_full, put,
+    refill_index, remove,
+};
+use peacrab::store::{Store, StoreError, StoreOptions, Sync, check_integrity, snapshot};
 use proptest::prelude::*;
 use rusqlite::Connection;
 
@@ -287,5 +290,81 @@ async fn forgotten_turns_leave_no_words_in_the_index() {
     rig.start().await;
     rig.wait_for_count(words, 0).await;
     assert!(found(&mut rig, OWNER, "1", "bicycle").await.contains(NOTHING));
+    rig.finish().await;
+}
+
+/// Breaks the words in the index, as a disk that fails does within a page.
+const BREAK: &str = "UPDATE recall_index_data SET block = X'00' WHERE id > 10";
+
+#[test]
+fn an_emptied_index_takes_all_back_and_changes_meanwhile_count() {
+    let mut store = empty();
+    let transaction = store.transaction().unwrap();
+    for n in 1..=500 {
+        put(&transaction, &entry(n, &format!("word {n} of figs"))).unwrap();
+    }
+    transaction.commit().unwrap();
+    store.execute_batch(BREAK).unwrap();
+    let figs = |word: &str| search(&store, &query(terms(word)));
+    assert!(matches!(figs("figs").map_err(StoreError::from), Err(StoreError::Index(_))));
+    empty_index(&store).unwrap();
+    assert!(!is_index_full(&store).unwrap());
+    refill_index(&store).unwrap();
+    // The newest are found first. One that is not back yet is removed, another one changed, and one is new.
+    assert_eq!(figs("500").unwrap().len(), 1);
+    assert_eq!(figs("7").unwrap(), []);
+    remove(&store, RecallKind::Turn, 7).unwrap();
+    put(&store, &entry(8, "an apple")).unwrap();
+    put(&store, &entry(501, "a pear")).unwrap();
+    remove(&store, RecallKind::Turn, 499).unwrap();
+    let slices = std::iter::from_fn(|| {
+        (!is_index_full(&store).unwrap()).then(|| refill_index(&store).unwrap())
+    });
+    assert_eq!(slices.count(), 2);
+    let sources = |word| figs(word).unwrap().iter().map(|hit| hit.source).collect::<Vec<_>>();
+    for (word, source) in [("1", 1_i64), ("6", 6), ("apple", 8), ("pear", 501), ("500", 500)] {
+        assert_eq!(sources(word), [source], "{word}");
+    }
+    for word in ["7", "8", "499"] {
+        assert_eq!(sources(word), [0_i64; 0], "{word}");
+    }
+    let count = |of| store.query_row(of, [], |row| row.get::<_, i64>(0)).unwrap();
+    assert_eq!(count("SELECT count(*) FROM recall_index_docsize"), 499);
+    assert_eq!(count("SELECT count(*) FROM recall_entries"), 499);
+    store
+        .execute("INSERT INTO recall_index (recall_index) VALUES ('integrity-check')", [])
+        .unwrap();
+}
+
+#[tokio::test]
+async fn a_broken_index_is_no_damage_of_the_store() {
+    let home = tempfile::tempdir().unwrap();
+    let open = || Store::open(home.path(), &StoreOptions::default()).unwrap();
+    let store = open();
+    store.write("a test", Sync::Now, |store| put(store, &entry(1, "figs are ripe"))).await.unwrap();
+    store.close().await;
+    Connection::open(home.path().join("state.db")).unwrap().execute_batch(BREAK).unwrap();
+    check_integrity(home.path()).unwrap();
+    snapshot(home.path(), &home.path().join("copy.db")).unwrap();
+    let store = open();
+    let failures = store.watch_index();
+    let found = store.search(|store| search(store, &query(terms("figs")))).await;
+    assert!(matches!(found, Err(StoreError::Index(_))), "{found:?}");
+    assert!(failures.has_changed().unwrap());
+    assert_eq!(store.trouble(), None);
+}
+
+#[tokio::test]
+async fn a_broken_index_is_made_again_by_itself() {
+    let mut rig = Rig::new().await;
+    rig.ask("1", "my bicycle is blue").await;
+    rig.stop().await;
+    rig.execute(BREAK);
+    rig.start().await;
+    let shown = found(&mut rig, OWNER, "1", "bicycle").await;
+    assert!(shown.contains("is being made again"), "{shown}");
+    let words = "SELECT count(*) FROM recall_index WHERE recall_index MATCH 'text : bicycle'";
+    rig.wait_for_count(words, 1).await;
+    assert!(found(&mut rig, OWNER, "1", "bicycle").await.contains("blue"));
     rig.finish().await;
 }

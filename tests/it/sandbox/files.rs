@@ -303,6 +303,15 @@ fn what_commands_would_see_of_the_home_or_of_secrets_is_found() {
     let by_link = link.join(".ssh/id_rsa");
     let listed = found(&home, std::slice::from_ref(&person), std::slice::from_ref(&by_link));
     assert_eq!(listed, said(&by_link, &person));
+    // Also if there is nothing yet where it leads.
+    let early = root.join("early");
+    std::os::unix::fs::symlink("home/undo/later", &early).unwrap();
+    let part = fs::canonicalize(&home).unwrap().join("undo/later/part");
+    assert_eq!(sandbox::resolve_links(&early.join("part")), part);
+    assert_eq!(found(&home, std::slice::from_ref(&early), &[]), said(&home, &early));
+    let circle = root.join("circle");
+    std::os::unix::fs::symlink("circle", &circle).unwrap();
+    assert_eq!(sandbox::resolve_links(&circle), circle);
     // In the workspace, wherever that leads.
     let inside = workspace.join("notes/key");
     assert_eq!(found(&home, &[], std::slice::from_ref(&inside)), said(&inside, &workspace));

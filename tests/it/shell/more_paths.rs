@@ -256,6 +256,27 @@ async fn a_path_that_leads_elsewhere_than_at_the_start_is_not_opened() {
 }
 
 #[tokio::test]
+async fn a_link_to_a_disk_that_is_mounted_later_is_followed_once_it_is_there() {
+    let mut scene = Scene::new(&[]);
+    let late = scene.path("late");
+    symlink("disk/data", &late).unwrap();
+    scene.config.sandbox.read.push(late.clone());
+    let fixture = scene.fixture();
+    let reads = json!({"command": format!("cat {}/page; true", late.display()), "untrusted": true});
+    let (said, _) = run(&fixture, reads.clone()).await;
+    assert!(said.starts_with("[exit code 0"), "{said}");
+    fs::create_dir_all(scene.path("disk/data")).unwrap();
+    fs::write(scene.path("disk/data/page"), "from the disk").unwrap();
+    let (said, _) = run(&fixture, reads.clone()).await;
+    assert!(said.starts_with("[exit code 0") && said.contains("from the disk"), "{said}");
+    // Nobody has checked what is elsewhere.
+    fs::remove_file(&late).unwrap();
+    symlink("read", &late).unwrap();
+    let (said, _) = run(&fixture, reads).await;
+    assert!(said.contains("leads elsewhere than when I started"), "{said}");
+}
+
+#[tokio::test]
 async fn a_folder_with_a_role_is_seen_by_commands_of_that_role_only_in_private() {
     let scene = Scene::for_the_owner(&[]);
     let (page, out) = (scene.path("read/page"), scene.path("write/out"));

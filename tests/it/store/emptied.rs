@@ -40,6 +40,19 @@ fn a_start_that_fails_leaves_no_empty_database() {
 }
 
 #[test]
+fn a_start_that_fails_writes_to_no_file_that_a_link_leads_to() {
+    let (home, others) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let file = others.path().join("file");
+    fs::write(&file, "of somebody else").unwrap();
+    // The name under which it tries if there is space.
+    symlink(&file, home.path().join("room")).unwrap();
+    fs::create_dir(home.path().join("state.db-journal")).unwrap();
+    let refused = open(home.path()).unwrap_err();
+    assert!(matches!(refused, OpenError::Database { .. }), "{refused}");
+    assert_eq!(fs::read_to_string(&file).unwrap(), "of somebody else");
+}
+
+#[test]
 fn a_log_whose_database_is_empty_or_gone_is_not_begun_over() {
     for is_empty in [true, false] {
         let home = TempDir::new().unwrap();
