@@ -25,14 +25,14 @@ pub(super) struct Troubles {
 
 impl Default for Troubles {
     fn default() -> Self {
-        Self { present: watch::Sender::new(None), index_failures: watch::Sender::new(0) }
+        Self::begun_in(None)
     }
 }
 
 impl Troubles {
     /// Returns the troubles of a store that was opened in this one, if in any.
     pub(super) fn begun_in(trouble: Option<StoreTrouble>) -> Self {
-        Self(watch::Sender::new(trouble))
+        Self { present: watch::Sender::new(trouble), index_failures: watch::Sender::new(0) }
     }
 
     /// Notes a trouble. A damaged store stays damaged.
