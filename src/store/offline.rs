@@ -44,13 +44,16 @@ pub fn try_read<T>(
     work(&open_unchanged(&home.join(FILE)).ok()?).ok()
 }
 
-/// Returns true if there is more to read than the database itself, or somebody has it open. A start that fails on a full disk
-/// leaves an empty log and a stub of its index behind.
-fn has_log_or_reader(database: &Path) -> bool {
+/// Returns true if there is nothing to read but the database itself, and nobody has it open. A start that fails on a full
+/// disk leaves an empty log and a stub of its index behind.
+fn stands_alone(database: &Path) -> bool {
     /// In bytes, the part of the index that SQLite makes first.
     const INDEX_PART: u64 = 32 * 1024;
-    let size = |ending| file_beside(database, ending).metadata().map_or(0, |file| file.len());
-    size("-wal") > 0 || size("-shm") >= INDEX_PART
+    let size = |ending| file_beside(database, ending).metadata().map(|file| file.len()).ok();
+    match size("-wal") {
+        None => true,
+        Some(log) => log == 0 && size("-shm").is_some_and(|index| index < INDEX_PART),
+    }
 }
 
 /// Opens a database so that no file is made beside it.
@@ -58,7 +61,7 @@ fn open_unchanged(path: &Path) -> rusqlite::Result<Connection> {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let url = url::Url::from_file_path(absolute);
     let mut url = url.map_err(|()| rusqlite::Error::InvalidPath(path.to_owned()))?;
-    if !has_log_or_reader(path) {
+    if stands_alone(path) {
         // SQLite would create files that only a daemon needs.
         url.set_query(Some("immutable=1"));
     }
