@@ -11,6 +11,9 @@ pub const NO_RESULT: &str = "(no result)";
 pub const SUBAGENT_GAVE_UP: &str = "Restarts interrupted it three times, so I gave up on it.";
 pub const SUBAGENT_BROKE: &str = "Something went wrong on my side. The details are in my log.";
 
+pub const SUBAGENT_WITHOUT_ACCESS: &str =
+    "It was stopped, because its person has no access any more.";
+
 /// Maximum length of a known task in a message, in characters.
 const TASK_CHARS_MAX: usize = 100;
 

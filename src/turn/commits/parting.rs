@@ -96,7 +96,7 @@ fn end(store: &Connection, turn: TurnId) -> rusqlite::Result<()> {
 
 /// Ends a background task that was to begin or go on, because its person has no access any more.
 pub(crate) async fn end_task_without_access(store: &Store, task: Origin) -> Result<(), StoreError> {
-    let end = move |store: &Connection| background::stop(store, slice::from_ref(&task));
+    let end = move |store: &Connection| background::end_without_access(store, &task);
     store.write("no access", Sync::Now, end).await
 }
 
