@@ -221,10 +221,10 @@ impl ApprovalJudge {
         })
     }
 
-    /// Returns the open approvals in the turn of this one that this person may decide.
+    /// Returns the open approvals of the question of this one that this person may decide.
     fn open_with(&self, store: &Connection, id: AskId) -> rusqlite::Result<Vec<AskedCall>> {
         let mut theirs = Vec::new();
-        for call in asks::approvals_in_turn_of(store, id)? {
+        for call in asks::approvals_asked_with(store, id)? {
             if self.refusal(store, &call)?.is_none() {
                 theirs.push(call);
             }
