@@ -104,6 +104,7 @@ impl ToolSpec {
 }
 
 /// The asking person, the address and the time of a call. Supplied by the program.
+#[derive(Clone)]
 pub struct ToolContext {
     pub workspace: Workspace,
     /// The record of actions, and their undo.

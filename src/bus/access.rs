@@ -33,6 +33,12 @@ impl AccessWatch {
         Self::new(bus.store.clone(), bus.people.clone(), account, &bus.access)
     }
 
+    /// Returns true if the access of people has changed since the watch was made, or since this was last asked. A clone
+    /// begins at the same moment.
+    pub fn has_changed(&mut self) -> bool {
+        self.changed.borrow_and_update().has_changed()
+    }
+
     /// Waits until a change of people's access has left the account with less than this role. It had the role when the
     /// watch was made.
     pub async fn lost(mut self, least: Role) {

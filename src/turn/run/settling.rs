@@ -109,7 +109,7 @@ impl ActiveTurn<'_> {
         let Some((_, asked_first)) = &first.asks else { return Ok(SettledCalls::All) };
         let cx = self.tool_context().await?;
         // The same with the files as the calls before leave them.
-        let mut ahead = self.tool_context().await?;
+        let mut ahead = cx.clone();
         let tells_results = self.may_read_files(&cx);
         let mut asked: Vec<CallToAllow<'_>> = Vec::new();
         for open in [first].into_iter().chain(later.iter().flatten()) {
@@ -196,10 +196,8 @@ impl ActiveTurn<'_> {
             .map(|it| replies::running_tool(&it.call.tool, &it.call.arguments))
             .collect();
         self.handles.draft.send_modify(|draft| draft.doing = Some(doing.join("\n")));
-        let mut cx = self.tool_context().await?;
-        // The tools watch for changes that come later than this.
         self.lower_role().await?;
-        cx.role = tool_role(self.requester.role, self.session.chat_kind);
+        let cx = self.tool_context().await?;
         let (this, cx) = (&*self, &cx);
         let runs = batch.iter().map(|open| async move {
             let begun = Instant::now();
@@ -267,9 +265,11 @@ impl ActiveTurn<'_> {
     }
 
     pub(super) async fn tool_context(&self) -> Result<ToolContext, TurnError> {
-        let Requester { sender, role, .. } = &self.requester;
+        let Requester { sender, role, access, .. } = &self.requester;
         let files_at = &self.limits.people_at;
-        tool_context(self.turns, &self.session, files_at, sender, *role).await
+        let cx = tool_context(self.turns, &self.session, files_at, sender, *role).await?;
+        // The tools watch for changes that come later than the last look at the role.
+        Ok(ToolContext { access: access.clone(), ..cx })
     }
 }
 
