@@ -305,6 +305,7 @@ pub(crate) async fn tool_context(
         people: turns.services.bus.people.clone(),
         access,
         role: tool_role(role, session.chat_kind),
+        own_role: role,
         allowed: session.persona.tools.clone(),
         // A background task sends to the people for whom it works.
         address: files_at.clone(),
