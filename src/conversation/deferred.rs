@@ -244,16 +244,6 @@ pub fn drop_all_of(store: &Connection, account: &PersonAccount) -> rusqlite::Res
         .map(drop)
 }
 
-/// Drops the approved calls for an account that wait.
-pub fn drop_queued_of(store: &Connection, account: &PersonAccount) -> rusqlite::Result<()> {
-    for (id, call) in queued(store)? {
-        if call.known_on == account.channel && call.sender.id == account.sender {
-            settle(store, id, false)?;
-        }
-    }
-    Ok(())
-}
-
 /// The columns that `read_deferred` reads.
 const COLUMNS: &str =
     "channel, chat, thread, id, call, tool, arguments, sender, known_on, chat_kind, tainted,

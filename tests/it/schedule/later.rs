@@ -17,11 +17,15 @@ const ALLOWED: &str = "A call that was allowed";
 
 /// A scene in which each change of a file must be allowed.
 async fn scene() -> Scene {
+    Scene::of(parts()).await
+}
+
+fn parts() -> RigOptions {
     let tools = ["append_file", "edit_file", "write_file"].map(str::to_owned).to_vec();
     let approvals = Approvals { tools, roles: Vec::new() };
     let asking = ApprovalSettings { approvals, ..ApprovalSettings::default() };
     let agent = AgentConfig { asking, ..RigOptions::default().agent };
-    Scene::of(RigOptions { agent, ..RigOptions::default() }).await
+    RigOptions { agent, ..RigOptions::default() }
 }
 
 fn append(name: &str) -> (&'static str, serde_json::Value) {
@@ -568,4 +572,45 @@ async fn an_admins_own_call_is_not_the_owners() {
     scene.rig.say_as(OTHER_USER, "3", "/deny later 1");
     assert_eq!(scene.rig.next_message("3").await, replies::denied_call("message"));
     scene.rig.finish().await;
+}
+
+#[tokio::test]
+async fn nothing_is_done_later_for_somebody_without_access() {
+    for is_blocked in [true, false] {
+        let mut parts = parts();
+        parts.access.admins = vec![OTHER_USER.to_owned()];
+        parts.access.allow.clear();
+        let mut scene = Scene::of(parts).await;
+        scene.rig.ask("1", "hello").await;
+        let job = schedules(json!({"when": "20m", "text": TASK}));
+        scene.rig.model.on("later", [job, says("I will.")]);
+        scene.rig.say_as(OTHER_USER, "3", "later");
+        assert_eq!(scene.rig.next_message("3").await, "I will.");
+        let both = calls(&[append("1.md"), append("2.md")]);
+        scene.rig.model.on(TASK, [both, completes("I could not.")]);
+        scene.later(21);
+        let heard = scene.rig.next_messages("3", 2).await;
+        assert!(heard.iter().any(|text| text.contains("/approve later 1")), "{heard:?}");
+        let expected = match is_blocked {
+            true => {
+                let sql =
+                    format!("SELECT 'p' || person FROM accounts WHERE sender = '{OTHER_USER}'");
+                let order = format!("/people block {}", scene.rig.query(&sql).remove(0));
+                let blocked = replies::person_is_blocked("Person 9");
+                assert_eq!(scene.rig.ask("1", &order).await, blocked);
+                replies::NOT_OPEN_ANY_MORE
+            }
+            false => {
+                scene.rig.stop().await;
+                scene.rig.parts.access.admins.clear();
+                scene.rig.start().await;
+                replies::CALL_WITHOUT_ACCESS
+            }
+        };
+        assert_eq!(scene.rig.ask("1", "/approve later 1").await, expected);
+        assert_eq!(scene.rig.query("SELECT state FROM deferred_calls"), ["denied"; 2]);
+        assert_eq!(scene.rig.ask("1", "/approve").await, replies::NOTHING_TO_APPROVE);
+        assert_eq!(scene.rig.query("SELECT kind FROM tasks WHERE kind <> 'job'"), [""; 0]);
+        scene.rig.finish().await;
+    }
 }
