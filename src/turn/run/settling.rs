@@ -20,6 +20,7 @@ use crate::trust::taint;
 use crate::turn::call_context::CallContext;
 use crate::turn::calls::{self, CallResult, ToolLookup};
 use crate::turn::error::TurnError;
+use crate::turn::prompt;
 use crate::turn::proposed::{self, KnownResult};
 use crate::turn::run::active::{ActiveTurn, Requester};
 use crate::turn::run::permitting::{OpenCall, check_call};
@@ -37,8 +38,8 @@ const SIDE_BY_SIDE_MAX: usize = 4;
 /// Maximum number of calls in one question.
 const ASKED_MAX: usize = 6;
 
-/// Maximum number of times that the calls of a step are checked: approved calls whose files have changed are asked about
-/// again, and something may change these files each time.
+/// Number of checks of a step's calls from which on an approved call fails whose files have changed by the time it begins:
+/// something may change them each time.
 const CHECKS_MAX: usize = 8;
 
 /// The progress of a step's calls.
@@ -47,20 +48,37 @@ pub(super) enum SettledCalls {
     All,
     /// One of them waits for somebody, and the turn is suspended.
     Suspended,
-    /// The approval of one of them does not cover its files any more, so that they must be checked again.
-    Uncovered,
+    /// The approval of the one with this index does not cover its files any more, so that they must be checked again.
+    Uncovered(usize),
 }
 
 impl ActiveTurn<'_> {
     /// Runs the planned calls of the last step, until the person sends another message.
     pub(super) async fn settle_calls(&mut self) -> Result<SettledCalls, TurnError> {
-        for _ in 0..CHECKS_MAX {
-            match Box::pin(self.check_and_run()).await? {
-                SettledCalls::Uncovered => {}
+        let mut checks = 0;
+        loop {
+            let index = match Box::pin(self.check_and_run()).await? {
+                SettledCalls::Uncovered(index) => index,
                 settled => return Ok(settled),
+            };
+            checks += 1;
+            if checks >= CHECKS_MAX {
+                self.fail_uncovered(index).await?;
             }
         }
-        Ok(SettledCalls::All)
+    }
+
+    /// Settles a planned call whose files are not those that were approved. Otherwise it would count as one that was left
+    /// out for a new message.
+    async fn fail_uncovered(&mut self, index: usize) -> Result<(), TurnError> {
+        let step = self.current().steps.last().expect("the step whose calls these are");
+        let (call, begun) = (step.calls[index].clone(), Instant::now());
+        self.emit_start(&call);
+        let reason = prompt::CHANGED_SINCE_APPROVAL.to_owned();
+        let result = calls::refuse(&self.turns.services, self.turn, &call, reason).await?;
+        self.emit_end(&call, &result, begun);
+        self.settled(index, result);
+        Ok(())
     }
 
     /// Checks the planned calls of the last step, and runs them.
@@ -221,8 +239,9 @@ impl ActiveTurn<'_> {
         if calls.iter().any(|call| call.outcome == CallOutcome::Waiting) {
             return Ok(SettledCalls::Suspended);
         }
-        let is_uncovered = calls.iter().any(|call| call.outcome == CallOutcome::Planned);
-        Ok(if is_uncovered { SettledCalls::Uncovered } else { SettledCalls::All })
+        let mut ran = batch.iter().zip(&calls);
+        let uncovered = ran.find(|(_, call)| call.outcome == CallOutcome::Planned);
+        Ok(uncovered.map_or(SettledCalls::All, |(open, _)| SettledCalls::Uncovered(open.index)))
     }
 
     /// Returns the tool of a call that was checked, unless the role has been lowered too far since.
