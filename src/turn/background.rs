@@ -123,7 +123,7 @@ fn is_awaited(store: &Connection, task: &Origin) -> rusqlite::Result<bool> {
 }
 
 /// Ends the subagents that were left behind without a turn, and would take up places forever. A call that waits for one
-/// gets an outcome; people hear nothing, because nobody waits for it any more.
+/// gets an outcome; people hear nothing, because nobody waits for it any more. Then goes on with approved calls that wait.
 pub(crate) fn end_strays(store: &Connection) -> rusqlite::Result<()> {
     for StraySubagent { origin, is_awaited } in subagents::strays(store)? {
         tracing::warn!(%origin, "Ended a subagent that was left behind without a turn");

@@ -266,6 +266,40 @@ async fn the_calls_of_a_report_are_made_one_after_another_also_after_a_restart()
 }
 
 #[tokio::test]
+async fn those_that_wait_go_on_at_each_start() {
+    for is_readable in [true, false] {
+        let mut scene = scene().await;
+        run(&mut scene, calls(&[append("1.md"), append("2.md")])).await;
+        let gate = Gate::shut();
+        let lost = held(&gate, completes("Lost."));
+        scene.rig.model.on(ALLOWED, [lost, completes("It is written.")]);
+        scene.rig.say("1", "/approve later 1 all");
+        scene.rig.wait_at(&gate).await;
+        scene.rig.next_message("1").await;
+        scene.rig.stop().await;
+        // The first has ended, and the others were not begun.
+        scene.rig.execute(
+            "UPDATE tasks SET state = 'stopped', ended = 1 WHERE kind = 'subagent';
+             UPDATE turns SET ending = '\"stopped\"', ended = 1 WHERE ending IS NULL;
+             UPDATE inbound SET state = 'done', outcome = 'stopped' WHERE state = 'in turn'",
+        );
+        if !is_readable {
+            scene.rig.execute("UPDATE deferred_calls SET sender = 'nobody' WHERE queued = 1");
+        }
+        scene.rig.start().await;
+        let heard = scene.rig.next_message("1").await;
+        match is_readable {
+            true => assert!(heard.ends_with("It is written."), "{heard}"),
+            false => assert_eq!(heard, replies::APPROVED_UNREADABLE),
+        }
+        assert_eq!(written(&scene, "2.md").is_some(), is_readable);
+        let waiting = scene.rig.query("SELECT state FROM deferred_calls WHERE queued = 1");
+        assert_eq!(waiting, [""; 0]);
+        scene.rig.finish().await;
+    }
+}
+
+#[tokio::test]
 async fn who_stops_one_of_them_has_stopped_those_behind_it() {
     let mut scene = scene().await;
     run(&mut scene, calls(&[append("1.md"), append("2.md")])).await;
