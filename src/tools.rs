@@ -139,6 +139,8 @@ pub struct ToolContext {
     pub now: DateTime<Tz>,
     /// True if the conversation has read untrusted content.
     pub tainted: bool,
+    /// The files with which people have approved the call. None if they were not asked about any.
+    pub approved_files: Option<CallFiles>,
 }
 
 impl ToolContext {

@@ -332,6 +332,7 @@ pub(crate) async fn tool_context(
         channels: turns.services.channels.keys().cloned().collect(),
         now: turns.services.now(),
         tainted: taint::find_taint(&turns.services.bus, session, role).await?.is_some(),
+        approved_files: None,
     })
 }
 
