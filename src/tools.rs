@@ -39,6 +39,7 @@ pub use place::CallPlace;
 pub use reader::ToolReader;
 pub use set::{McpServerEntry, McpTools, ToolSet, ToolUser};
 
+use std::future::Future;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -50,7 +51,7 @@ use serde_json::Value;
 
 pub use caller::{Caller, TaskTools};
 
-use crate::bus::access::AccessWatch;
+use crate::bus::access::{AccessWatch, HeldAccess};
 use crate::conversation::actions::{ActionReader, Actions};
 use crate::conversation::deferred::{DeferredCall, ReportTerms};
 use crate::conversation::proposals;
@@ -104,6 +105,7 @@ impl ToolSpec {
 }
 
 /// The asking person, the address and the time of a call. Supplied by the program.
+#[derive(Clone)]
 pub struct ToolContext {
     pub workspace: Workspace,
     /// The record of actions, and their undo.
@@ -118,11 +120,13 @@ pub struct ToolContext {
     pub known_on: ChannelName,
     /// The accounts of persons, and their roles.
     pub people: People,
-    /// Ends work of the call that needs a role which its person loses.
+    /// Ends work of the call with the access of its person.
     pub access: AccessWatch,
     /// The owner of the folder in a private chat.
     pub owner: FolderOwner,
     pub role: Role,
+    /// The person's own role, also in a group.
+    pub own_role: Role,
     /// The tools that the persona allows.
     pub allowed: AllowedTools,
     pub address: Address,
@@ -135,6 +139,8 @@ pub struct ToolContext {
     pub now: DateTime<Tz>,
     /// True if the conversation has read untrusted content.
     pub tainted: bool,
+    /// The files with which people have approved the call. None if they were not asked about any.
+    pub approved_files: Option<CallFiles>,
 }
 
 impl ToolContext {
@@ -165,6 +171,13 @@ impl ToolContext {
     /// Returns the files that the call can reach.
     pub fn scope(&self) -> FileScope {
         file_scope(self.role, self.chat_kind, &self.address, &self.owner)
+    }
+
+    /// Waits until the person of the call has lost the access with which it began.
+    pub fn access_lost(&self) -> impl Future<Output = ()> + use<> {
+        let has_own_folder = matches!(self.scope(), FileScope::Person { .. });
+        let folder = has_own_folder.then(|| self.owner.clone());
+        self.access.clone().lost(HeldAccess { role: self.own_role, folder })
     }
 
     /// Returns the author of a call's changes.

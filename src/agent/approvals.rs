@@ -221,10 +221,10 @@ impl ApprovalJudge {
         })
     }
 
-    /// Returns the open approvals in the turn of this one that this person may decide.
+    /// Returns the open approvals of the question of this one that this person may decide.
     fn open_with(&self, store: &Connection, id: AskId) -> rusqlite::Result<Vec<AskedCall>> {
         let mut theirs = Vec::new();
-        for call in asks::approvals_in_turn_of(store, id)? {
+        for call in asks::approvals_asked_with(store, id)? {
             if self.refusal(store, &call)?.is_none() {
                 theirs.push(call);
             }
@@ -276,6 +276,12 @@ impl ApprovalJudge {
         if decided.is_empty() {
             return Ok(Err(replies::NOT_OPEN_ANY_MORE.to_owned()));
         }
+        if approve && self.has_lost_person(store, &decided)? {
+            for (id, _) in decided.iter().chain(&rest) {
+                deferred::settle(store, *id, false)?;
+            }
+            return Ok(Err(replies::CALL_WITHOUT_ACCESS.to_owned()));
+        }
         let (mut queued, mut tools, mut has_room) = (Vec::new(), Vec::new(), true);
         for (id, call) in decided {
             match approve {
@@ -302,6 +308,20 @@ impl ApprovalJudge {
             (true, false) => Err(replies::too_many_deferred_calls(QUEUED_MAX, &tools)),
             (false, _) => Ok(replies::denied_call(&tools.join(", "))),
         })
+    }
+
+    /// Returns true if a person for whom calls are made has no access any more, so that nothing would be done.
+    fn has_lost_person(
+        &self,
+        store: &Connection,
+        calls: &[(DeferredId, DeferredCall)],
+    ) -> rusqlite::Result<bool> {
+        for (_, call) in calls {
+            if self.people.has_lost_access(store, &call.known_on, &call.sender.id)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     fn approve(

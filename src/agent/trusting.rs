@@ -6,22 +6,23 @@
 mod folder;
 
 use rusqlite::Connection;
+use serde_json::json;
 
 use crate::agent::former_home::{self, MarkedFilesCommand};
+use crate::agent::undo::{self, SettledAction};
 use crate::bus::journal::WaitingMessage;
-use crate::conversation::actions::{
-    self, ActionAuthor, ActionQuery, ActionScope, FoundChange, UndoState,
-};
+use crate::conversation::actions::{self, CommandChange};
 use crate::replies::{self, UnseenFile};
 use crate::services::{Services, role_of};
 use crate::store::{StoreError, Sync};
 use crate::trust::mcp_pins::{self, AcceptedTexts};
+use crate::turn::calls::{self, CallFate};
 use crate::turn::commits;
 use crate::types::commands::CommandId;
 use crate::types::message::{
     AllowedPressers, Attachment, Body, Choice, Content, MediaKind, Question,
 };
-use crate::types::session::FileUndo;
+use crate::types::session::{CallId, CallOutcome};
 use crate::workspace::{
     FileChange, FileError, FileScope, Hash, Workspace, WorkspacePath, media_type,
 };
@@ -120,8 +121,8 @@ impl UntrustedFile {
         Hash::of(&self.bytes).as_str().to_owned()
     }
 
-    /// Makes the copy, if the content is still the one that was shown. The error explains to the owner why not.
-    fn copy(self, workspace: &Workspace, shown: &str) -> Result<MadeCopy, String> {
+    /// Prepares the copy, if the content is still the one that was shown. The error explains to the owner why not.
+    fn prepare_copy(self, shown: &str) -> Result<PreparedCopy, String> {
         if self.hash() != shown {
             return Err(replies::changed_since_shown(&self.path));
         }
@@ -129,19 +130,8 @@ impl UntrustedFile {
             Some(_) => replies::trusted(&self.path, &self.copy),
             None => replies::trusted_unseen(&self.path, &self.copy, shown),
         };
-        let change = FileChange::new(self.copy.clone(), None, self.bytes);
-        let copy = MadeCopy { reply, path: self.copy.clone(), undo: change.undo() };
-        match workspace.apply(&change) {
-            Ok(()) => Ok(copy),
-            // The copy may have been made before a crash.
-            Err(FileError::Changed(_)) if workspace.hash(&self.copy).ok() == Some(change.after) => {
-                Ok(copy)
-            }
-            Err(FileError::Changed(_)) => {
-                Err(replies::not_trusted(self.path.as_str(), &replies::file_exists(&self.copy)))
-            }
-            Err(error) => Err(replies::not_trusted(self.path.as_str(), &error)),
-        }
+        let change = FileChange::new(self.copy, None, self.bytes);
+        Ok(PreparedCopy { path: self.path, change, reply })
     }
 
     /// Returns the messages that show the whole file, or what it is, with a button below them.
@@ -182,34 +172,126 @@ impl UntrustedFile {
     }
 }
 
-/// A copy that was made, now or before a crash.
-struct MadeCopy {
-    /// The reply to the owner.
-    reply: String,
+/// A copy that is about to be made.
+struct PreparedCopy {
+    /// The path of the untrusted file.
     path: WorkspacePath,
-    undo: FileUndo,
+    change: FileChange,
+    /// The reply to the owner once it is made.
+    reply: String,
 }
 
-impl MadeCopy {
-    /// Closes the command, and stores the copy as an action, which can be undone, unless it is stored already.
-    async fn commit(self, services: &Services, control: &WaitingMessage) -> Result<(), StoreError> {
-        let Self { reply, path, undo } = self;
-        let tool = CommandId::Trust.spec().name;
-        let (at, who) = (control.inbound.from.clone(), control.sender().clone());
-        let chat_kind = control.inbound.chat_kind;
-        let note = move |store: &Connection| {
-            let query = ActionQuery::File(path.clone());
-            let last = actions::find(store, &ActionScope::ALL, &query)?;
-            let is_stored =
-                last.is_some_and(|(it, _)| it.tool == tool && it.undo == UndoState::Open);
-            if !is_stored {
-                let author = ActionAuthor { tool, at: &at, chat_kind, who: &who };
-                let change = FoundChange { path: path.to_string(), undo: Some(undo) };
-                actions::note(store, &author, &[change])?;
+impl PreparedCopy {
+    /// Stores the copy as an action, which can be undone, unless it was stored before a crash, and makes it. A file that
+    /// was there before is no copy, also if it is the same.
+    async fn make(self, services: &Services, control: &WaitingMessage) -> Result<(), StoreError> {
+        let Self { path, change, reply } = self;
+        let copy = change.path.clone();
+        let exists = replies::not_trusted(path.as_str(), &replies::file_exists(&copy));
+        let call = match find_begun(services, control).await? {
+            Some((call, CallFate::Happened)) => return done(services, control, call, reply).await,
+            Some((call, CallFate::Unknown)) => {
+                return failed(services, control, call, exists).await;
             }
-            Ok(reply)
+            Some((call, CallFate::NotHappened)) => call,
+            None => {
+                let wanted = copy.clone();
+                let present = services.workspace.run_blocking(move |it| it.hash(&wanted)).await;
+                match present {
+                    Ok(Some(present)) if Some(&present) == change.after.as_ref() => {
+                        let reply = replies::copied_already(&path, &copy);
+                        return commits::reply(&services.bus.store, control, reply).await;
+                    }
+                    Ok(Some(_)) => {
+                        return commits::reply(&services.bus.store, control, exists).await;
+                    }
+                    // The reason of an error is found again when the copy is made.
+                    Ok(None) | Err(_) => begin(services, control, &change).await?,
+                }
+            }
         };
-        commits::apply_command(&services.bus.store, control, note).await
+        let apply = move |workspace: &Workspace| workspace.apply(&change);
+        match services.workspace.run_blocking(apply).await {
+            Ok(()) => done(services, control, call, reply).await,
+            Err(FileError::Changed(_)) => failed(services, control, call, exists).await,
+            Err(error) => {
+                let reason = replies::not_trusted(path.as_str(), &error);
+                failed(services, control, call, reason).await
+            }
+        }
+    }
+}
+
+/// Identifies a command, to find its action again after a crash.
+fn mark_of(control: &WaitingMessage) -> String {
+    format!("command {}", control.id.0)
+}
+
+/// Returns the action of a command that a crash has interrupted, and if its change was made.
+async fn find_begun(
+    services: &Services,
+    control: &WaitingMessage,
+) -> Result<Option<(CallId, CallFate)>, StoreError> {
+    let mark = mark_of(control);
+    let query = move |store: &Connection| actions::find_interrupted(store, &mark);
+    let Some((call, intent)) = services.bus.store.read(query).await? else { return Ok(None) };
+    Ok(Some((call, calls::find_fate(services, &intent).await)))
+}
+
+/// Stores a copy as an action that begins.
+async fn begin(
+    services: &Services,
+    control: &WaitingMessage,
+    change: &FileChange,
+) -> Result<CallId, StoreError> {
+    let action = CommandChange {
+        at: control.inbound.from.clone(),
+        chat_kind: control.inbound.chat_kind,
+        who: control.sender().clone(),
+        mark: mark_of(control),
+        tool: CommandId::Trust.spec().name,
+        arguments: json!({ "changed": change.path.as_str() }).to_string(),
+        change: change.intent(None),
+        undo: Some(change.undo()),
+    };
+    let begin = move |store: &Connection| actions::begin(store, &action);
+    services.bus.store.write("copy starts", Sync::Now, begin).await
+}
+
+/// Settles a command whose copy was made.
+async fn done(
+    services: &Services,
+    control: &WaitingMessage,
+    call: CallId,
+    reply: String,
+) -> Result<(), StoreError> {
+    let settled = SettledAction { call, outcome: CallOutcome::Done(reply.clone()) };
+    undo::end(services, control, Some(settled), reply).await
+}
+
+/// Settles a command whose copy was not made.
+async fn failed(
+    services: &Services,
+    control: &WaitingMessage,
+    call: CallId,
+    reply: String,
+) -> Result<(), StoreError> {
+    let settled = SettledAction { call, outcome: CallOutcome::Failed(reply.clone()) };
+    undo::end(services, control, Some(settled), reply).await
+}
+
+/// Replies to a command that shows and copies nothing now. Before a crash, it may have begun a copy.
+async fn reply_without_copy(
+    services: &Services,
+    control: &WaitingMessage,
+    reply: String,
+) -> Result<(), StoreError> {
+    match find_begun(services, control).await? {
+        None => commits::reply(&services.bus.store, control, reply).await,
+        Some((call, CallFate::Happened)) => done(services, control, call, reply).await,
+        Some((call, CallFate::NotHappened | CallFate::Unknown)) => {
+            failed(services, control, call, reply).await
+        }
     }
 }
 
@@ -219,7 +301,7 @@ enum TrustedFile {
     Replied(String),
     /// The messages that show it.
     Shown(Vec<Body>),
-    Copied(MadeCopy),
+    Prepared(PreparedCopy),
 }
 
 /// Answers `/trust`: shows a file, lists a folder, or copies the content that was shown.
@@ -250,15 +332,15 @@ pub(super) async fn handle(
         }
         let read = UntrustedFile::read(workspace, &path);
         let done = read.and_then(|file| match shown {
-            Some(shown) => file.copy(workspace, &shown).map(TrustedFile::Copied),
+            Some(shown) => file.prepare_copy(&shown).map(TrustedFile::Prepared),
             None => Ok(TrustedFile::Shown(file.question())),
         });
         done.unwrap_or_else(TrustedFile::Replied)
     };
     match services.workspace.run_blocking(read_or_copy).await {
-        TrustedFile::Replied(reply) => commits::reply(store, control, reply).await,
+        TrustedFile::Replied(reply) => reply_without_copy(services, control, reply).await,
         TrustedFile::Shown(bodies) => commits::reply_with_bodies(store, control, bodies).await,
-        TrustedFile::Copied(copy) => copy.commit(services, control).await,
+        TrustedFile::Prepared(copy) => copy.make(services, control).await,
     }
 }
 

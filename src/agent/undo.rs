@@ -2,6 +2,7 @@
 //! a crash in between, the command finds the action by its row, and the file shows if the change happened.
 
 use rusqlite::Connection;
+use serde_json::json;
 
 use crate::bus::journal::{InboundOutcome, WaitingMessage};
 use crate::conversation::actions::{self, ActionReader, ActionScope, UndoTarget};
@@ -78,7 +79,7 @@ pub(super) async fn handle(
             }
             CallFate::Unknown => {
                 let reply = replies::UNDO_STATE_UNKNOWN.to_owned();
-                let settled = SettledUndo { call, outcome: CallOutcome::Interrupted };
+                let settled = SettledAction { call, outcome: CallOutcome::Interrupted };
                 return end(&turns.services, control, Some(settled), reply).await;
             }
             CallFate::NotHappened => Some(call),
@@ -95,7 +96,7 @@ pub(super) async fn handle(
     match change {
         Err(reply) => {
             let outcome = CallOutcome::Failed(reply.clone());
-            let failed = call.map(|call| SettledUndo { call, outcome });
+            let failed = call.map(|call| SettledAction { call, outcome });
             end(&turns.services, control, failed, reply).await
         }
         Ok(change) => {
@@ -127,12 +128,13 @@ async fn make(
     let call = match begun {
         Some(call) => call,
         None => {
-            let undoing = actions::UndoRequest {
+            let undoing = actions::CommandChange {
                 at: control.inbound.from.clone(),
                 chat_kind: control.inbound.chat_kind,
                 who: control.sender().clone(),
                 mark,
-                target: target.id,
+                tool: actions::UNDO,
+                arguments: json!({ "id": target.id }).to_string(),
                 undo: kept.then(|| change.undo()),
                 change: intent.clone(),
             };
@@ -143,7 +145,7 @@ async fn make(
     match calls::apply(services, change).await {
         Ok(()) => done(services, control, call, target, &intent).await,
         Err(reason) => {
-            let settled = SettledUndo { call, outcome: CallOutcome::Failed(reason.clone()) };
+            let settled = SettledAction { call, outcome: CallOutcome::Failed(reason.clone()) };
             end(services, control, Some(settled), reason).await
         }
     }
@@ -162,7 +164,7 @@ async fn done(
         Intent::Act { .. } => "",
     };
     let reply = replies::undone(target.id, &target.tool, path);
-    let settled = SettledUndo { call, outcome: CallOutcome::Done(reply.clone()) };
+    let settled = SettledAction { call, outcome: CallOutcome::Done(reply.clone()) };
     end(services, control, Some(settled), reply).await
 }
 
@@ -175,24 +177,24 @@ async fn refuse(
     end(services, control, None, reply).await
 }
 
-/// An action of the command, with its outcome.
-struct SettledUndo {
-    call: CallId,
-    outcome: CallOutcome,
+/// An action of a command, with its outcome.
+pub(super) struct SettledAction {
+    pub(super) call: CallId,
+    pub(super) outcome: CallOutcome,
 }
 
 /// Settles the command together with its action, if one was begun, and sends the reply.
-async fn end(
+pub(super) async fn end(
     services: &Services,
     control: &WaitingMessage,
-    settled: Option<SettledUndo>,
+    settled: Option<SettledAction>,
     reply: String,
 ) -> Result<(), StoreError> {
     let control = control.clone();
     let end = move |store: &Connection| {
-        let is_done = matches!(settled, Some(SettledUndo { outcome: CallOutcome::Done(_), .. }));
+        let is_done = matches!(settled, Some(SettledAction { outcome: CallOutcome::Done(_), .. }));
         let outcome = if is_done { InboundOutcome::Handled } else { InboundOutcome::Refused };
-        if let Some(SettledUndo { call, outcome }) = &settled {
+        if let Some(SettledAction { call, outcome }) = &settled {
             transcript::end_call(store, *call, outcome, &[])?;
         }
         commits::settle_command(store, &control, outcome, || Ok(reply)).map(drop)

@@ -1,4 +1,4 @@
-//! Work that ends once its person has lost a role, such as a command. Not here: turns, which are ended in the store.
+//! Work that ends once its person has lost the access with which it began, such as a command. Not here: turns, which are ended in the store.
 
 use std::time::Duration;
 
@@ -7,14 +7,24 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use super::{Bus, Notifier};
+use crate::people::folders::folder_owner;
 use crate::people::persons::PersonAccount;
 use crate::people::{People, Role};
 use crate::store::{Store, StoreError};
+use crate::types::person::FolderOwner;
 
 /// Pause before the role is read again after an error of the store.
 const STORE_PAUSE: Duration = Duration::from_secs(2);
 
-/// Watches the role of an account from the moment when it was made. Cheap to clone.
+/// The access with which work began.
+#[derive(Clone, Debug)]
+pub struct HeldAccess {
+    pub role: Role,
+    /// The owner of the folder that it sees. None if that is not a person's own.
+    pub folder: Option<FolderOwner>,
+}
+
+/// Watches the access of an account from the moment when it was made. Cheap to clone.
 #[derive(Clone)]
 pub struct AccessWatch {
     store: Store,
@@ -33,11 +43,17 @@ impl AccessWatch {
         Self::new(bus.store.clone(), bus.people.clone(), account, &bus.access)
     }
 
-    /// Waits until a change of people's access has left the account with less than this role. It had the role when the
-    /// watch was made.
-    pub async fn lost(mut self, least: Role) {
+    /// Returns true if the access of people has changed since the watch was made, or since this was last asked. A clone
+    /// begins at the same moment.
+    pub fn has_changed(&mut self) -> bool {
+        self.changed.borrow_and_update().has_changed()
+    }
+
+    /// Waits until a change of people's access has left the account with less than this, or with another folder. It had
+    /// this access when the watch was made.
+    pub async fn lost(mut self, held: HeldAccess) {
         while self.changed.changed().await.is_ok() {
-            if !self.has(least).await {
+            if !self.has(&held).await {
                 return;
             }
         }
@@ -45,22 +61,29 @@ impl AccessWatch {
         std::future::pending().await
     }
 
-    async fn has(&self, least: Role) -> bool {
+    async fn has(&self, held: &HeldAccess) -> bool {
         loop {
-            match self.role().await {
-                Ok(role) => return role.is_some_and(|role| role >= least),
+            match self.read(held.clone()).await {
+                Ok(has) => return has,
                 Err(error) => {
-                    tracing::error!(%error, "Cannot read the role of a command's person, will try again");
+                    tracing::error!(%error, "Cannot read the access of a command's person, will try again");
                     sleep(STORE_PAUSE).await;
                 }
             }
         }
     }
 
-    async fn role(&self) -> Result<Option<Role>, StoreError> {
+    async fn read(&self, held: HeldAccess) -> Result<bool, StoreError> {
         let (people, PersonAccount { channel, sender }) =
             (self.people.clone(), self.account.clone());
-        let role = move |store: &Connection| people.role_of(store, &channel, &sender);
-        self.store.read(role).await
+        let has = move |store: &Connection| {
+            let role = people.role_of(store, &channel, &sender)?;
+            let has_folder = match &held.folder {
+                Some(folder) => folder_owner(store, &channel, &sender)? == *folder,
+                None => true,
+            };
+            Ok(has_folder && role.is_some_and(|role| role >= held.role))
+        };
+        self.store.read(has).await
     }
 }

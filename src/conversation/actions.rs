@@ -256,28 +256,30 @@ fn read_action(row: &Row<'_>) -> rusqlite::Result<Action> {
     })
 }
 
-/// A change that a command is about to undo. It is recorded as an action of its own.
-pub struct UndoRequest {
+/// A change of a file that a command is about to make. It is recorded as an action of its own.
+pub struct CommandChange {
     pub at: Address,
     pub chat_kind: ChatKind,
     pub who: Sender,
     /// A key by which it is found after a crash.
     pub mark: String,
-    pub target: CallId,
+    /// The name under which the action is listed.
+    pub tool: &'static str,
+    /// JSON.
+    pub arguments: String,
     pub change: Intent,
     pub undo: Option<FileUndo>,
 }
 
 /// Stores an action of a command as running, in a closed session of its own, which no model sees.
-pub fn begin(store: &Connection, undoing: &UndoRequest) -> rusqlite::Result<CallId> {
+pub fn begin(store: &Connection, action: &CommandChange) -> rusqlite::Result<CallId> {
     let now = Time::now();
-    let UndoRequest { at, chat_kind, who, mark, target, change, undo } = undoing;
+    let CommandChange { at, chat_kind, who, mark, tool, arguments, change, undo } = action;
     let turn = insert_closed_turn(store, at, *chat_kind, who)?;
-    let arguments = serde_json::json!({ "id": target }).to_string();
     store.execute(
         "INSERT INTO calls (turn, step, wire_id, tool, arguments, state, intent, undo, started)
          VALUES (?, 0, ?, ?, ?, 'running', ?, ?, ?)",
-        params![turn, mark, UNDO, arguments, Json(change), undo.as_ref().map(Json), now],
+        params![turn, mark, tool, arguments, Json(change), undo.as_ref().map(Json), now],
     )?;
     Ok(CallId(store.last_insert_rowid()))
 }

@@ -109,8 +109,8 @@ impl ToSql for AskOutcome {
     }
 }
 
-/// Stores questions about calls at one address, and queues the messages that `bodies` makes with their numbers. Buttons
-/// of the last message answer them.
+/// Stores questions about calls at one address, as one batch, and queues the messages that `bodies` makes with their
+/// numbers. Buttons of the last message answer them.
 pub fn put(
     store: &Connection,
     new: &[NewAsk],
@@ -118,6 +118,10 @@ pub fn put(
 ) -> rusqlite::Result<()> {
     let Some(at) = new.first().map(|new| &new.at) else { return Ok(()) };
     let ids = new.iter().map(|new| insert(store, new)).collect::<rusqlite::Result<Vec<_>>>()?;
+    for id in &ids {
+        let mut batch = store.prepare_cached("UPDATE asks SET batch = ? WHERE id = ?")?;
+        batch.execute(params![ids[0], id])?;
+    }
     for body in bodies(&ids) {
         let delivery = outbox::put_body(store, at, &body)?;
         ids.iter().try_for_each(|id| set_delivery(store, *id, delivery))?;
@@ -385,10 +389,11 @@ pub fn approvals(
     Ok(passing)
 }
 
-/// Returns the open approvals in the turn of an approval, which may be decided itself.
-pub fn approvals_in_turn_of(store: &Connection, id: AskId) -> rusqlite::Result<Vec<AskedCall>> {
+/// Returns the open approvals that were asked for together with an approval, which may be decided itself. Others of its
+/// turn were asked for later, and who decides about these has not seen them.
+pub fn approvals_asked_with(store: &Connection, id: AskId) -> rusqlite::Result<Vec<AskedCall>> {
     let mut rows = store.prepare_cached(&format!(
-        "{ASKED_CALLS} AND a.turn = (SELECT turn FROM asks WHERE id = ?) ORDER BY a.id"
+        "{ASKED_CALLS} AND a.batch = (SELECT batch FROM asks WHERE id = ?) ORDER BY a.id"
     ))?;
     rows.query_map([id], read_call)?.collect()
 }

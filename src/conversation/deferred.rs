@@ -244,16 +244,6 @@ pub fn drop_all_of(store: &Connection, account: &PersonAccount) -> rusqlite::Res
         .map(drop)
 }
 
-/// Drops the approved calls for an account that wait.
-pub fn drop_queued_of(store: &Connection, account: &PersonAccount) -> rusqlite::Result<()> {
-    for (id, call) in queued(store)? {
-        if call.known_on == account.channel && call.sender.id == account.sender {
-            settle(store, id, false)?;
-        }
-    }
-    Ok(())
-}
-
 /// The columns that `read_deferred` reads.
 const COLUMNS: &str =
     "channel, chat, thread, id, call, tool, arguments, sender, known_on, chat_kind, tainted,
@@ -334,6 +324,28 @@ pub fn queued(store: &Connection) -> rusqlite::Result<Vec<(DeferredId, DeferredC
         }
     }
     Ok(queued)
+}
+
+/// Returns true if an approved call waits for others.
+pub fn is_any_queued(store: &Connection) -> rusqlite::Result<bool> {
+    store.prepare_cached("SELECT 1 FROM deferred_calls WHERE queued = 1")?.exists([])
+}
+
+/// Drops the approved calls that wait and that cannot be read. Returns the addresses for their results.
+pub fn drop_unreadable_queued(store: &Connection) -> rusqlite::Result<Vec<Address>> {
+    let mut rows =
+        store.prepare_cached(&format!("SELECT {COLUMNS} FROM deferred_calls WHERE queued = 1"))?;
+    let rows = rows.query_map([], |row| {
+        let id: DeferredId = row.get(3)?;
+        Ok(read_deferred(row).err().map(|_| (id, read_address(row).ok())))
+    })?;
+    let unreadable = rows.collect::<rusqlite::Result<Vec<_>>>()?.into_iter().flatten();
+    let mut addresses = Vec::new();
+    for (id, to) in unreadable {
+        settle(store, id, false)?;
+        addresses.extend(to);
+    }
+    Ok(addresses)
 }
 
 /// Settles a call, so that it cannot be made any more.

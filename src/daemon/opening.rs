@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use chrono::{DateTime, Utc};
+use rusqlite::Connection;
 use sd_notify::NotifyState;
 use tokio::time::sleep;
 
@@ -15,7 +16,7 @@ use crate::backup;
 use crate::bus::{Bus, notices, restarted};
 use crate::channels::Channel;
 use crate::channels::direct::{self, DirectOutcome};
-use crate::conversation::ledger;
+use crate::conversation::{deferred, ledger};
 use crate::daemon::DaemonParts;
 use crate::people::{self, Access};
 use crate::replies;
@@ -152,7 +153,7 @@ pub(super) fn explain(home: &Path, error: anyhow::Error) -> anyhow::Error {
 pub(super) async fn prepare(bus: &Bus) -> Result<(), StoreError> {
     notify_if_full(bus).await;
     report_cut_off(bus).await?;
-    end_stray_subagents(bus).await?;
+    tidy_subagents(bus).await?;
     let activations = bus.people.activations.clone();
     bus.store.read(move |store| activations.load(store)).await
 }
@@ -169,9 +170,12 @@ async fn report_cut_off(bus: &Bus) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Ends subagents that were left behind without a turn, before turns begin.
-async fn end_stray_subagents(bus: &Bus) -> Result<(), StoreError> {
-    if bus.store.read(subagents::strays).await?.is_empty() {
+/// Ends subagents that were left behind without a turn, and goes on with approved calls that wait, before turns begin.
+async fn tidy_subagents(bus: &Bus) -> Result<(), StoreError> {
+    let is_any_left = |store: &Connection| {
+        Ok(deferred::is_any_queued(store)? || !subagents::strays(store)?.is_empty())
+    };
+    if !bus.store.read(is_any_left).await? {
         return Ok(());
     }
     let end = bus.store.write("subagents left behind", Sync::Later, background::end_strays);

@@ -126,6 +126,18 @@ impl People {
 }
 
 impl People {
+    /// Returns true if an account belongs to a person who would be turned away now. False if nobody knows the account: who
+    /// made a job at this machine is not known where it reports.
+    pub fn has_lost_access(
+        &self,
+        store: &Connection,
+        channel: &ChannelName,
+        sender: &SenderId,
+    ) -> rusqlite::Result<bool> {
+        Ok(person_of(store, channel, sender)?.is_some()
+            && self.role_of(store, channel, sender)?.is_none())
+    }
+
     /// Returns true if two accounts belong to one person. All accounts of owners do: they share the owner's folder.
     pub fn are_same(
         &self,

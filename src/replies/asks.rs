@@ -218,6 +218,8 @@ pub const CALLS_NOT_MADE_FILE: &str = "calls.txt";
 
 pub const NOT_OPEN_ANY_MORE: &str =
     "That call is no longer open: it was already decided, or it is older than 24 hours.";
+pub const CALL_WITHOUT_ACCESS: &str =
+    "I won't do that: the person for whom it was has no access any more.";
 
 /// A call that was not made because nobody could be asked.
 pub struct CallNotMade<'a> {

@@ -43,7 +43,7 @@ pub const JOB_INTERRUPTED: &str = "A new message there interrupted it.";
 pub const JOB_BREAKS: &str = "it can't be read or saved";
 pub const PERSON_WITHOUT_ACCESS: &str = "its person no longer has access";
 pub const READER_WITHOUT_ACCESS: &str = "its reader no longer has access";
-pub const PERSON_MAY_NOT_COMMAND: &str = "its person may no longer run commands";
+pub const COMMAND_LOST_ACCESS: &str = "its person has less access now than when it began";
 pub const NO_JOBS_FOR_GUESTS: &str = "Guests can't have jobs.";
 
 pub fn job_breaks(id: impl Display, why: &str) -> String {

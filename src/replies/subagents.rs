@@ -11,6 +11,11 @@ pub const NO_RESULT: &str = "(no result)";
 pub const SUBAGENT_GAVE_UP: &str = "Restarts interrupted it three times, so I gave up on it.";
 pub const SUBAGENT_BROKE: &str = "Something went wrong on my side. The details are in my log.";
 
+pub const APPROVED_UNREADABLE: &str = "I did not make a call that was approved here: my record of it is damaged. Please ask me for it again.";
+
+pub const SUBAGENT_WITHOUT_ACCESS: &str =
+    "It was stopped, because its person has no access any more.";
+
 /// Maximum length of a known task in a message, in characters.
 const TASK_CHARS_MAX: usize = 100;
 

@@ -69,6 +69,11 @@ pub fn trusted_unseen(path: impl Display, copy: impl Display, hash: &str) -> Str
     format!("Copied {path} to {copy}: SHA-256 {hash}. I trust the copy.")
 }
 
+pub fn copied_already(path: impl Display, copy: impl Display) -> String {
+    let (path, copy) = (shown_path(path), shown_path(copy));
+    format!("{copy} is there already, with exactly the content of {path}. I have not changed it.")
+}
+
 pub fn changed_since_shown(path: impl Display) -> String {
     let path = shown_path(path);
     format!("{path} has changed since you saw it. Use /trust {path} to see it again.")

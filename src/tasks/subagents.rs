@@ -342,6 +342,14 @@ pub fn awaited_by(store: &Connection, turn: TurnId) -> rusqlite::Result<Vec<Runn
     Ok(all.filter(|subagent| subagent.is_awaited && subagent.turn == turn).collect())
 }
 
+/// Returns true if a call waits for the end of a running subagent.
+pub fn is_awaited(store: &Connection, id: SubagentId) -> rusqlite::Result<bool> {
+    let Some(task) = table::running_number::<SubagentDetails>(store, id.0)? else {
+        return Ok(false);
+    };
+    Ok(with_turn(store, task)?.is_some_and(|subagent| subagent.is_awaited))
+}
+
 /// Settles a subagent with its result, and returns it. None if it has ended before. After an approved call, the next one
 /// of its report begins, unless people have stopped it.
 pub fn settle(

@@ -41,9 +41,9 @@ use sessions::{BackgroundCommand, SessionRequest, Sessions};
 
 pub const EXEC: &str = "exec";
 
-/// The result for the model of a command that was ended, because its person may run none any more.
-const ROLE_LOST: &str =
-    "The command was ended: its person may not run commands any more. What it had done stays done.";
+/// The result for the model of a command that was ended with the access of its person.
+const ACCESS_LOST: &str = "The command was ended: its person has less access now than when it began. What it had done \
+     stays done.";
 
 /// Maximum length of a command, and of its input, in bytes.
 const TEXT_BYTES_MAX: usize = 100_000;
@@ -196,8 +196,7 @@ impl Tool for Exec {
         let sandbox = shell.sandbox(&args, cx);
         let read_only = shell.read_only_path(&args, cx);
         if args.background {
-            let role = shell.config.role;
-            let command = BackgroundCommand { order, others, stdin: &args.stdin, role };
+            let command = BackgroundCommand { order, others, stdin: &args.stdin };
             return shell.sessions.begin(&sandbox, command, cx).await;
         }
         let stdin = args.stdin.clone();
@@ -215,7 +214,7 @@ impl Tool for Exec {
         // Dropping the future ends the command.
         let (finished, changes) = tokio::select! {
             ran = running => ran?,
-            () = cx.access.clone().lost(shell.config.role) => return tell(ROLE_LOST.to_owned()),
+            () = cx.access_lost() => return tell(ACCESS_LOST.to_owned()),
         };
         let finished = finished.map_err(|error| {
             ToolError::TellModel(format!("The command could not be started: {error}."))

@@ -6,15 +6,18 @@ mod job;
 mod kind;
 mod subagent;
 
+use std::slice;
+
 use chrono::{DateTime, Utc};
 use rusqlite::Connection;
 
 pub(crate) use kind::{Background, TIME_MAX, TaskEnd, TaskLimits};
 
 use crate::bus::journal::{self, InboundOutcome, RowId};
-use crate::conversation::{sessions, transcript};
+use crate::conversation::sessions;
+use crate::conversation::transcript::{self, UnfinishedTurn};
 use crate::replies;
-use crate::tasks::subagents::{self, StraySubagent};
+use crate::tasks::subagents::{self, StraySubagent, SubagentId};
 use crate::tasks::{self, TaskOutcome};
 use crate::turn::refused;
 use crate::types::message::{Address, SenderId};
@@ -79,18 +82,48 @@ pub(crate) fn stop(store: &Connection, tasks: &[Origin]) -> rusqlite::Result<()>
     }
     let unfinished = transcript::unfinished(store)?;
     for task in tasks {
-        for turn in unfinished.iter().filter(|it| it.origin == *task) {
-            transcript::end_turn(store, turn.turn, TurnOutcome::Stopped)?;
-            journal::settle_turn(store, turn.turn, InboundOutcome::Stopped)?;
-        }
-        journal::withdraw(store, task, RowId(i64::MAX), None)?;
+        stop_work(store, task, &unfinished)?;
         end(store, task, &TaskEnd::by_program(TaskOutcome::Stopped, None, None))?;
     }
     Ok(())
 }
 
+/// Ends the turns of a task, and its rows that have not begun.
+fn stop_work(
+    store: &Connection,
+    task: &Origin,
+    unfinished: &[UnfinishedTurn],
+) -> rusqlite::Result<()> {
+    for turn in unfinished.iter().filter(|it| it.origin == *task) {
+        transcript::end_turn(store, turn.turn, TurnOutcome::Stopped)?;
+        journal::settle_turn(store, turn.turn, InboundOutcome::Stopped)?;
+    }
+    journal::withdraw(store, task, RowId(i64::MAX), None).map(drop)
+}
+
+/// Ends a task whose person has no access any more, and people hear nothing of it. A call that waits for it gets an
+/// outcome, because its turn would wait for ever: it goes on, and ends by the access of its own person.
+pub(crate) fn end_without_access(store: &Connection, task: &Origin) -> rusqlite::Result<()> {
+    if !is_awaited(store, task)? {
+        return stop(store, slice::from_ref(task));
+    }
+    stop_work(store, task, &transcript::unfinished(store)?)?;
+    let message = Some(replies::SUBAGENT_WITHOUT_ACCESS);
+    end(store, task, &TaskEnd::by_program(TaskOutcome::Interrupted, None, message))
+}
+
+/// Returns true if a call waits for the end of a task.
+fn is_awaited(store: &Connection, task: &Origin) -> rusqlite::Result<bool> {
+    match task.task() {
+        Some(TaskId { kind: TaskKind::Subagent, number }) => {
+            subagents::is_awaited(store, SubagentId(number))
+        }
+        Some(TaskId { kind: TaskKind::Job | TaskKind::Heartbeat, .. }) | None => Ok(false),
+    }
+}
+
 /// Ends the subagents that were left behind without a turn, and would take up places forever. A call that waits for one
-/// gets an outcome; people hear nothing, because nobody waits for it any more.
+/// gets an outcome; people hear nothing, because nobody waits for it any more. Then goes on with approved calls that wait.
 pub(crate) fn end_strays(store: &Connection) -> rusqlite::Result<()> {
     for StraySubagent { origin, is_awaited } in subagents::strays(store)? {
         tracing::warn!(%origin, "Ended a subagent that was left behind without a turn");

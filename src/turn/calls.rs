@@ -169,7 +169,12 @@ async fn try_call(
         return Ok(TriedCall::Uncovered);
     }
     let called = match acts {
-        true => act(turns, calling, cx, tool, terms).await?,
+        true => {
+            // Its files may change until it begins.
+            let approved_files = approval.and_then(|approval| approval.files.clone());
+            let cx = ToolContext { approved_files, ..cx.clone() };
+            act(turns, calling, &cx, tool, terms).await?
+        }
         false => call_tool(tool, terms, call, cx).await,
     };
     if let (Ok(output), Some(approval)) = (&called, approval.filter(|_| !acts))

@@ -13,6 +13,8 @@ pub const NAMED_PATHS_MAX: usize = 16;
 pub struct NamedPaths {
     pub read: Vec<PathBuf>,
     pub write: Vec<PathBuf>,
+    /// The paths of the tree to which all of them lead, without links, in the order of the names.
+    pub leads_to: Vec<WorkspacePath>,
 }
 
 /// The reason why a command cannot have a path.
@@ -72,7 +74,12 @@ impl Workspace {
             let changes = path.folder() != Folder::Workspace || changes_own;
             let found = self.disk_path(&path).ok_or_else(|| FileError::Missing(given.clone()))?;
             check_links(&links, given, &found)?;
-            if changes { paths.write.push(found) } else { paths.read.push(found) }
+            if changes {
+                paths.write.push(found)
+            } else {
+                paths.read.push(found)
+            }
+            paths.leads_to.push(path);
         }
         Ok(paths)
     }

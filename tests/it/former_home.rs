@@ -60,7 +60,8 @@ pub(crate) async fn former_home() -> Rig {
     fs::write(rig.workspace().join("check.sh"), "Send all doubloons.").unwrap();
     rig.execute(
         "UPDATE calls SET undo = json_set(undo, '$.path', 'check.sh') WHERE arguments LIKE '%check.sh%';
-         DROP TABLE watched_commands; ALTER TABLE asks DROP COLUMN files; ALTER TABLE deferred_calls DROP COLUMN files;
+         DROP TABLE watched_commands; ALTER TABLE asks DROP COLUMN files; ALTER TABLE asks DROP COLUMN batch;
+         ALTER TABLE deferred_calls DROP COLUMN files;
          DROP INDEX deferred_calls_queued; ALTER TABLE deferred_calls DROP COLUMN queued; DROP TABLE marked_files; DROP TABLE former_home;
          ALTER TABLE steps RENAME COLUMN input TO heard;
          ALTER TABLE turns RENAME COLUMN suspended TO parked;

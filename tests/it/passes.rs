@@ -1,6 +1,7 @@
 //! What the loop reads grows with what happens, not with how many chats wait or run. Counted in steps of
 //! SQLite's machine, which are the same on every machine.
 
+use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,7 +14,7 @@ use peacrab::types::session::{
 use serde_json::json;
 
 use crate::support::rig::{OWNER, Rig, RigOptions};
-use crate::support::script::{Gate, held, says};
+use crate::support::script::{Gate, calls, held, says};
 use crate::support::tool_context::said;
 
 /// Questions of the owner that are counted.
@@ -179,4 +180,38 @@ async fn cost_beside_jobs(jobs: usize) -> u64 {
 #[tokio::test]
 async fn a_turn_costs_no_more_beside_many_jobs() {
     check_flat(cost_beside_jobs(1).await, cost_beside_jobs(2_000).await);
+}
+
+/// Steps of a subagent beyond the first one.
+const STEPS: usize = 8;
+
+/// The cost of each step with a call of a subagent, in a chat that has had so many conversations.
+async fn cost_of_a_step(conversations: usize) -> u64 {
+    let (mut rig, steps) = counted(16).await;
+    for _ in 0..conversations {
+        rig.ask("1", "hello").await;
+        rig.ask("1", "/new").await;
+    }
+    let mut costs = Vec::new();
+    for (task, reads) in [("one look", 1), ("many looks", 1 + STEPS)] {
+        let looks = (0..reads).map(|n| {
+            fs::write(rig.workspace().join(format!("{n}.md")), format!("crab {n}")).unwrap();
+            calls(&[("read_file", json!({"path": format!("{n}.md")}))])
+        });
+        let done = calls(&[("task_completion", json!({"result": "seen"}))]);
+        rig.model.on("hand over", [calls(&[("subagent", json!({"task": task}))]), says("Done.")]);
+        rig.model.on(task, looks.chain([done]).collect::<Vec<_>>());
+        let before = steps.load(Ordering::Relaxed);
+        assert_eq!(rig.ask("1", "hand over").await, "Done.");
+        rig.settled().await;
+        costs.push(steps.load(Ordering::Relaxed) - before);
+    }
+    rig.finish().await;
+    (costs[1] - costs[0]) / STEPS as u64
+}
+
+/// Nobody's role is read again for each step, with all conversations of the person who reads the result.
+#[tokio::test]
+async fn a_step_costs_no_more_after_many_conversations_of_its_reader() {
+    check_flat(cost_of_a_step(2).await, cost_of_a_step(100).await);
 }

@@ -11,7 +11,7 @@ pub enum ApprovalVerdict {
         always: bool,
     },
     Deny(AskId),
-    /// Decides all calls that wait in the turn of this one.
+    /// Decides all calls of this one's question that wait.
     All {
         ask: AskId,
         approve: bool,

@@ -3,14 +3,13 @@
 //! task was interrupted, and is not started again.
 
 use std::collections::HashMap;
-use std::future::Future;
 
 use chrono::{DateTime, Utc};
 use rusqlite::Connection;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::sleep;
 
-use crate::bus::access::AccessWatch;
+use crate::bus::access::{AccessWatch, HeldAccess};
 use crate::memory::{audience, file_scope};
 use crate::people::Role;
 use crate::people::folders::folder_owner;
@@ -126,13 +125,16 @@ async fn work(scheduler: Scheduler, run: Run) {
 /// compared when the command has ended, because it may change them.
 async fn watched(scheduler: &Scheduler, run: &Run) -> Result<Option<CommandResult>, StoreError> {
     let watch = scheduler.instruction_watcher.watch(actor(scheduler, run).await?).await?;
-    let lost = role_lost(scheduler, run);
+    let access_watch = watch_access(scheduler, run);
     let result = match begin(scheduler, run).await? {
-        // Dropping the future kills the command.
-        Some(Ok(access)) => Some(tokio::select! {
-            result = Box::pin(carry_out(scheduler, run, access)) => result,
-            () = lost => CommandResult::Failed(replies::PERSON_MAY_NOT_COMMAND.to_owned()),
-        }),
+        Some(Ok(access)) => {
+            let lost = access_watch.lost(access.held.clone());
+            // Dropping the future kills the command.
+            Some(tokio::select! {
+                result = Box::pin(carry_out(scheduler, run, access)) => result,
+                () = lost => CommandResult::Failed(replies::COMMAND_LOST_ACCESS.to_owned()),
+            })
+        }
         Some(Err(why)) => Some(CommandResult::Failed(why)),
         None => None,
     };
@@ -144,15 +146,14 @@ async fn watched(scheduler: &Scheduler, run: &Run) -> Result<Option<CommandResul
     Ok(result)
 }
 
-/// Waits until the person of a run may run no commands any more. Changes count from the call of this on.
-fn role_lost(scheduler: &Scheduler, run: &Run) -> impl Future<Output = ()> + use<> {
+/// Returns a watch of the access of a run's person. It notices changes from now on.
+fn watch_access(scheduler: &Scheduler, run: &Run) -> AccessWatch {
     let definition = &run.job.definition;
     let account = PersonAccount {
         channel: definition.known_on.clone(),
         sender: definition.sender.id.clone(),
     };
-    let least = scheduler.inputs.commands.as_ref().map_or(Role::User, |commands| commands.role);
-    AccessWatch::of(&scheduler.services.bus, account).lost(least)
+    AccessWatch::of(&scheduler.services.bus, account)
 }
 
 /// Returns the actor to whom changes of instructions by the command are attributed.
@@ -178,6 +179,8 @@ struct RunAccess {
     scope: FileScope,
     /// The role for which it sees paths of the config.
     folder_role: Role,
+    /// It ends once its person has less.
+    held: HeldAccess,
 }
 
 /// Stores that the command begins. None if it must not. The inner error is the reason why it cannot.
@@ -199,9 +202,12 @@ async fn begin(
             (Some(commands), Some(role)) => commands
                 .permitted_audience(role, definition.chat_kind)
                 .and_then(|_| commands.check_needs(&definition.needs))
-                .map(|()| RunAccess {
-                    scope: file_scope(role, definition.chat_kind, &definition.to, &owner),
-                    folder_role: commands.folder_role(role, definition.chat_kind),
+                .map(|()| {
+                    let folder_role = commands.folder_role(role, definition.chat_kind);
+                    let scope = file_scope(role, definition.chat_kind, &definition.to, &owner);
+                    let has_own_folder = matches!(scope, FileScope::Person { .. });
+                    let held = HeldAccess { role, folder: has_own_folder.then_some(owner) };
+                    RunAccess { scope, folder_role, held }
                 }),
         }))
     };
@@ -214,7 +220,7 @@ async fn carry_out(scheduler: &Scheduler, run: &Run, access: RunAccess) -> Comma
     else {
         return CommandResult::Failed(replies::COMMANDS_NOT_OFFERED.to_owned());
     };
-    let RunAccess { scope, folder_role } = access;
+    let RunAccess { scope, folder_role, .. } = access;
     let command = JobCommand { command, needs: &run.job.definition.needs, folder_role };
     let (job, needs, file_scope) = (run.job.id, command.needs.clone(), scope.clone());
     let state_bytes_max = commands.sandbox.bounds.disk;

@@ -4,10 +4,12 @@
 use rusqlite::Connection;
 
 use super::{NewSubagent, SubagentDetails, start};
+use crate::bus::outbox;
 use crate::conversation::actions;
 use crate::conversation::deferred::{self, DeferredCall, DeferredId};
 use crate::conversation::task_sessions::SessionTerms;
 use crate::conversation::transcript;
+use crate::replies;
 use crate::tasks::outcome::TaskOutcome;
 use crate::tasks::table;
 use crate::types::message::{Address, SenderId};
@@ -20,8 +22,11 @@ pub const APPROVED_AT_ONCE_MAX: usize = 6;
 const ALLOWED: &str = "A call that was allowed:";
 
 /// Starts subagents for approved calls that wait: for those of one report one after another, in the order in which they
-/// were shown, because they may change the same files. Returns the calls.
+/// were shown, because they may change the same files. Returns the calls. People are told of one that cannot be read.
 pub fn begin_queued(store: &Connection) -> rusqlite::Result<Vec<DeferredId>> {
+    for to in deferred::drop_unreadable_queued(store)? {
+        outbox::put(store, &to, None, replies::APPROVED_UNREADABLE)?;
+    }
     let (queued, mut begun) = (deferred::queued(store)?, Vec::new());
     if queued.is_empty() {
         return Ok(begun);

@@ -167,6 +167,10 @@ pub(super) async fn prepare_command(
         paths: args.paths.clone(),
         arrived_here: std::sync::Arc::clone(&cx.arrived_here),
         scope,
+        approved: match &cx.approved_files {
+            Some(CallFiles::Sees(seen)) => Some(seen.clone()),
+            _ => None,
+        },
     };
     let input = if args.pty { CommandInput::Terminal } else { CommandInput::Pipe };
     let order = SandboxCommand {
@@ -223,6 +227,8 @@ struct CommandView {
     paths: Vec<String>,
     arrived_here: std::sync::Arc<[String]>,
     scope: FileScope,
+    /// The paths with which people have approved the call, also its working folder. None if they were not asked.
+    approved: Option<Vec<SeenPath>>,
 }
 
 impl CommandView {
@@ -264,7 +270,12 @@ impl CommandView {
         let named = named(&self.paths).map_err(ToolError::TellModel)?;
         let downloads = Some(order.folder.as_path());
         let found = workspace.named_paths(&self.scope, downloads, named.iter(), self.changes_own);
-        let NamedPaths { read, write } = found.map_err(refusal)?;
+        let NamedPaths { read, write, leads_to } = found.map_err(refusal)?;
+        let approved = self.approved.iter().flatten().filter(|seen| !is_of_config(&seen.path));
+        let approved = approved.map(|seen| seen.leads_to.clone()).take(leads_to.len());
+        if self.approved.is_some() && !approved.eq(leads_to.iter().map(ToString::to_string)) {
+            return Err(leads_elsewhere());
+        }
         order.read.extend(read);
         order.write.extend(write);
         Ok(())
@@ -275,7 +286,14 @@ impl CommandView {
         let requested: WorkspacePath =
             self.cwd.parse().map_err(|error| ToolError::TellModel(format!("cwd: {error}.")))?;
         let missing = || FileError::Missing(requested.clone());
-        let found = workspace.disk_path(&self.scope.path(&requested)).ok_or_else(missing)?;
+        let written = self.scope.path(&requested);
+        let found = workspace.disk_path(&written).ok_or_else(missing)?;
+        // It is the last of the approved paths.
+        if let Some(approved) = self.approved.as_ref().and_then(|approved| approved.last())
+            && workspace.resolve_for(&written, &self.scope)?.to_string() != approved.leads_to
+        {
+            return Err(leads_elsewhere());
+        }
         let mut visible = order.write.iter().chain(&order.read).chain([&order.folder]);
         if !visible.any(|folder| found.starts_with(folder)) {
             return Err(ToolError::TellModel(format!(
@@ -288,6 +306,14 @@ impl CommandView {
         }
         Ok(found)
     }
+}
+
+fn leads_elsewhere() -> ToolError {
+    ToolError::TellModel(
+        "Not done: a path of this command leads elsewhere than when it was approved. Make the call again; people are \
+         asked again."
+            .to_owned(),
+    )
 }
 
 /// Saves an output that a model sees only in part to a file, in a folder as trusted as the output. Returns its path.

@@ -12,7 +12,6 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::{places, shown};
-use crate::people::Role;
 use crate::replies;
 use crate::sandbox::{
     CommandEnding, KeptOutput, RunningSandbox, Sandbox, SandboxCommand, StdinFeed,
@@ -99,8 +98,6 @@ pub(super) struct BackgroundCommand<'a> {
     pub(super) order: SandboxCommand,
     pub(super) others: FileReads,
     pub(super) stdin: &'a str,
-    /// The least role whose commands run. It ends once its person has lost that.
-    pub(super) role: Role,
 }
 
 impl Sessions {
@@ -115,7 +112,7 @@ impl Sessions {
         command: BackgroundCommand<'_>,
         cx: &ToolContext,
     ) -> Result<ToolOutput, ToolError> {
-        let BackgroundCommand { order, others, stdin, role } = command;
+        let BackgroundCommand { order, others, stdin } = command;
         if self.running() >= RUNNING_MAX {
             return tell(format!(
                 "{RUNNING_MAX} commands run in the background already: kill one of them first."
@@ -151,7 +148,7 @@ impl Sessions {
             table.forget();
             while table.tasks.try_join_next().is_some() {}
             let (state, stop) = (Arc::clone(&session.state), session.stop.clone());
-            let lost = cx.access.clone().lost(role);
+            let lost = cx.access_lost();
             table.tasks.spawn(async move {
                 let ended = follow(sandboxed, writes, stop.clone(), state, change);
                 tokio::pin!(ended);

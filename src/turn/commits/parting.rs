@@ -23,10 +23,8 @@ use crate::types::origin::Origin;
 use crate::types::session::{TurnId, TurnOutcome};
 
 /// Ends all work for the account, withdraws what it has waiting in private, closes its private conversations, and removes
-/// its jobs, its permanent permissions and the calls that it could have made later.
+/// its jobs and its permanent permissions.
 pub(crate) fn part_from_past(store: &Connection, account: &PersonAccount) -> rusqlite::Result<()> {
-    // Those that wait would begin when others are stopped.
-    deferred::drop_all_of(store, account)?;
     end_work_of(store, account)?;
     journal::withdraw_private_of(store, account)?;
     for at in sessions::private_of(store, account)? {
@@ -38,16 +36,16 @@ pub(crate) fn part_from_past(store: &Connection, account: &PersonAccount) -> rus
     persons::note_removal(store, account)
 }
 
-/// Ends all work for an account that loses its access: its background tasks, turns, side questions and approved calls, and
-/// runs of others' jobs that report to it. Questions of its turns are withdrawn, and so are codes of `/link`. What it has waiting is turned
-/// away once a turn would begin with it, and its jobs are paused once they are due. Returns the turns of conversations that
-/// were at work.
+/// Ends all work for an account that loses its access: its background tasks, turns and side questions, and runs of others'
+/// jobs that report to it. Questions of its turns are withdrawn, and so are codes of `/link` and the calls that could be
+/// made later. What it has waiting is turned away once a turn would begin with it, and its jobs are paused once they are
+/// due. Returns the turns of conversations that were at work.
 pub(crate) fn end_work_of(
     store: &Connection,
     account: &PersonAccount,
 ) -> rusqlite::Result<Vec<UnfinishedTurn>> {
     // Those that wait would begin when others are stopped.
-    deferred::drop_queued_of(store, account)?;
+    deferred::drop_all_of(store, account)?;
     for run in schedule::running_of(store, account)? {
         jobs::stop_run(store, &run)?;
     }
@@ -96,7 +94,7 @@ fn end(store: &Connection, turn: TurnId) -> rusqlite::Result<()> {
 
 /// Ends a background task that was to begin or go on, because its person has no access any more.
 pub(crate) async fn end_task_without_access(store: &Store, task: Origin) -> Result<(), StoreError> {
-    let end = move |store: &Connection| background::stop(store, slice::from_ref(&task));
+    let end = move |store: &Connection| background::end_without_access(store, &task);
     store.write("no access", Sync::Now, end).await
 }
 

@@ -6,10 +6,12 @@ use std::sync::Arc;
 use tokio::sync::{Mutex, mpsc, watch};
 use tokio::time::Instant;
 
+use crate::bus::access::AccessWatch;
 use crate::bus::journal::WaitingMessage;
 use crate::conversation::ledger::Payer;
 use crate::conversation::model_waits::ModelWait;
 use crate::people::Role;
+use crate::people::persons::PersonAccount;
 use crate::provider::in_use::ProviderUse;
 use crate::provider::{Attempts, Provider, Usage};
 use crate::turn::commits;
@@ -23,6 +25,7 @@ use crate::turn::services::TurnServices;
 use crate::turn::spending::Granted;
 use crate::types::event::{Event, EventKind};
 use crate::types::message::{ChatKind, Hint, MessageId, Sender};
+use crate::types::origin::Origin;
 use crate::types::session::{Session, Step, Turn, TurnId};
 use crate::workspace::Workspace;
 
@@ -83,6 +86,14 @@ pub(super) struct Requester {
     pub(super) sender: Sender,
     pub(super) role: Role,
     pub(super) reply_to: Option<MessageId>,
+    /// Tells if the role is to be read again. Made before it was read.
+    pub(super) access: AccessWatch,
+}
+
+/// Returns a watch of the access of a turn's person. It notices changes from now on.
+pub(super) fn watch_access(turns: &TurnServices, origin: &Origin, sender: &Sender) -> AccessWatch {
+    let account = PersonAccount { channel: origin.channel().clone(), sender: sender.id.clone() };
+    AccessWatch::of(&turns.services.bus, account)
 }
 
 impl Requester {

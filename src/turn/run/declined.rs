@@ -8,7 +8,6 @@ use crate::bus::Bus;
 pub use crate::bus::journal::MessageTimes;
 use crate::bus::journal::{self, InboundOutcome, WaitingMessage};
 use crate::conversation::transcript::UnfinishedTurn;
-use crate::people::persons::person_of;
 use crate::replies;
 use crate::store::StoreError;
 use crate::turn::commits;
@@ -89,7 +88,7 @@ pub(super) async fn end_without_access(
 }
 
 /// Ends a background task if its person has no access any more: the config does not name them since a reload, say. Returns
-/// false if it goes on. Who made a job at this machine is not known where it reports.
+/// false if it goes on.
 async fn end_task_without_access(
     bus: &Bus,
     task: &Origin,
@@ -99,10 +98,7 @@ async fn end_task_without_access(
         return Ok(false);
     }
     let (people, channel, id) = (bus.people.clone(), task.channel().clone(), sender.id.clone());
-    let query = move |store: &Connection| {
-        Ok(person_of(store, &channel, &id)?.is_some()
-            && people.role_of(store, &channel, &id)?.is_none())
-    };
+    let query = move |store: &Connection| people.has_lost_access(store, &channel, &id);
     let has_lost_access = bus.store.read(query).await?;
     if has_lost_access {
         tracing::info!(%task, "Ended a background task, because its person has no access any more");

@@ -350,7 +350,7 @@ impl ActiveTurn<'_> {
         cx: &'a ToolContext,
         has_approvals: bool,
     ) -> Result<StepFacts<'a>, TurnError> {
-        let ahead = if has_approvals { Some(self.tool_context().await?) } else { None };
+        let ahead = has_approvals.then(|| cx.clone());
         let bus = &self.turns.services.bus;
         let reader = taint::find_reader(bus, &self.session, self.requester.role).await?;
         let taint = reader.taint(&self.session);

@@ -28,7 +28,7 @@ use crate::turn::instructions;
 use crate::turn::invoked::invoked;
 use crate::turn::personas::{ChosenPersona, KnownSubject, PersonaSubject};
 use crate::turn::prompt::InvokedSkills;
-use crate::turn::run::active::{ActiveTurn, Requester, TurnHandles};
+use crate::turn::run::active::{ActiveTurn, Requester, TurnHandles, watch_access};
 use crate::turn::run::declined::close_declined;
 use crate::turn::run::ending::commit_end;
 use crate::turn::run::first_step::{FirstStep, FirstStepContent, first_step};
@@ -115,6 +115,7 @@ impl<'a> ActiveTurn<'a> {
             return Ok(None);
         }
         let is_task = origin.task().is_some();
+        let access = watch_access(turns, &origin, &sender);
         let speaker = TurnSpeaker { origin: origin.clone(), chat_kind, sender: sender.clone() };
         let is_said = matches!(first.cause, Cause::Person(_));
         let state = match is_said {
@@ -172,7 +173,7 @@ impl<'a> ActiveTurn<'a> {
             steps: vec![step],
             ending: None,
         });
-        let requester = Requester { sender, role, reply_to };
+        let requester = Requester { sender, role, reply_to, access };
         let last = rows.last().and_then(|row| row.inbound.id.clone());
         let Some(active) = Self::assemble(turns, session, turn, requester, handles).await? else {
             return Ok(None);

@@ -8,7 +8,7 @@ use crate::conversation::deferred::{ApprovedCall, DeferredCall, LaterDecider, Re
 use crate::memory::audience;
 use crate::people;
 use crate::provider::{Completion, ToolCall};
-use crate::tools::{Effect, ToolKind};
+use crate::tools::{Effect, ToolContext, ToolKind};
 use crate::trust::permission::Decider;
 use crate::turn::background;
 use crate::turn::calls::{self, CallResult};
@@ -32,6 +32,15 @@ struct ToldPeople {
     is_there: bool,
     /// They may see the files that the turn may see.
     see_files: bool,
+}
+
+/// The circumstances in which a call is deferred.
+#[derive(Clone, Copy)]
+struct DeferralPlace<'a> {
+    told: &'a ToldPeople,
+    cx: &'a ToolContext,
+    /// True if the model has read untrusted content.
+    tainted: bool,
 }
 
 impl ActiveTurn<'_> {
@@ -73,7 +82,8 @@ impl ActiveTurn<'_> {
                         }
                         None => {
                             has_deferred = true;
-                            Box::pin(self.defer(&call, refused, told, tainted)).await?
+                            let place = DeferralPlace { told, cx, tainted };
+                            Box::pin(self.defer(&call, refused, place)).await?
                         }
                     }
                 }
@@ -90,11 +100,10 @@ impl ActiveTurn<'_> {
         &mut self,
         call: &Call,
         refused: Refused,
-        told: &ToldPeople,
-        tainted: bool,
+        DeferralPlace { told, cx, tainted }: DeferralPlace<'_>,
     ) -> Result<CallResult, TurnError> {
         let turns = self.turns;
-        let mut cx = self.tool_context().await?;
+        let mut cx = cx.clone();
         let tool = turns.tools.authorise(&call.tool, cx.user());
         if tool.is_ok_and(|(_, terms)| terms.kind == ToolKind::Writes) {
             cx.workspace = self.ahead.clone();

@@ -11,7 +11,7 @@ use crate::turn::commits;
 use crate::turn::end::TurnEnd;
 use crate::turn::error::TurnError;
 use crate::turn::personas::{ChosenPersona, KnownSubject};
-use crate::turn::run::active::{ActiveTurn, Requester, TurnHandles};
+use crate::turn::run::active::{ActiveTurn, Requester, TurnHandles, watch_access};
 use crate::turn::run::declined;
 use crate::turn::run::prepare::subject_of;
 use crate::turn::services::TurnServices;
@@ -64,10 +64,11 @@ impl<'a> ActiveTurn<'a> {
         commits::resume_turn(store, turn).await?;
         let UnfinishedTurn { sender, reply_to, model_wait: wait, .. } = unfinished;
         let Some(mut session) = load(&turns.services, &origin).await? else { return Ok(None) };
+        let access = watch_access(turns, &origin, &sender);
         let (role, chosen) = role_and_persona(turns, &origin, &sender).await?;
         chosen.enter(&mut session);
         turns.models.for_session(&session).learn_window().await;
-        let requester = Requester { sender, role, reply_to };
+        let requester = Requester { sender, role, reply_to, access };
         let active = Self::assemble(turns, session, turn, requester, handles).await?;
         let active = active.map(|active| Self { wait, ..active });
         Ok(active.inspect(|active| {
@@ -75,8 +76,11 @@ impl<'a> ActiveTurn<'a> {
         }))
     }
 
-    /// Reads the role again: it may have been lowered since the turn began. A higher one counts from the next turn on.
+    /// Reads the role again if it may have been lowered since the turn began. A higher one counts from the next turn on.
     pub(super) async fn lower_role(&mut self) -> Result<(), TurnError> {
+        if !self.requester.access.has_changed() {
+            return Ok(());
+        }
         let bus = &self.turns.services.bus;
         let (people, origin) = (bus.people.clone(), self.session.origin.clone());
         let sender = self.requester.sender.clone();

@@ -20,6 +20,7 @@ use crate::trust::taint;
 use crate::turn::call_context::CallContext;
 use crate::turn::calls::{self, CallResult, ToolLookup};
 use crate::turn::error::TurnError;
+use crate::turn::prompt;
 use crate::turn::proposed::{self, KnownResult};
 use crate::turn::run::active::{ActiveTurn, Requester};
 use crate::turn::run::permitting::{OpenCall, check_call};
@@ -37,8 +38,8 @@ const SIDE_BY_SIDE_MAX: usize = 4;
 /// Maximum number of calls in one question.
 const ASKED_MAX: usize = 6;
 
-/// Maximum number of times that the calls of a step are checked: approved calls whose files have changed are asked about
-/// again, and something may change these files each time.
+/// Number of checks of a step's calls from which on an approved call fails whose files have changed by the time it begins:
+/// something may change them each time.
 const CHECKS_MAX: usize = 8;
 
 /// The progress of a step's calls.
@@ -47,20 +48,37 @@ pub(super) enum SettledCalls {
     All,
     /// One of them waits for somebody, and the turn is suspended.
     Suspended,
-    /// The approval of one of them does not cover its files any more, so that they must be checked again.
-    Uncovered,
+    /// The approval of the one with this index does not cover its files any more, so that they must be checked again.
+    Uncovered(usize),
 }
 
 impl ActiveTurn<'_> {
     /// Runs the planned calls of the last step, until the person sends another message.
     pub(super) async fn settle_calls(&mut self) -> Result<SettledCalls, TurnError> {
-        for _ in 0..CHECKS_MAX {
-            match Box::pin(self.check_and_run()).await? {
-                SettledCalls::Uncovered => {}
+        let mut checks = 0;
+        loop {
+            let index = match Box::pin(self.check_and_run()).await? {
+                SettledCalls::Uncovered(index) => index,
                 settled => return Ok(settled),
+            };
+            checks += 1;
+            if checks >= CHECKS_MAX {
+                self.fail_uncovered(index).await?;
             }
         }
-        Ok(SettledCalls::All)
+    }
+
+    /// Settles a planned call whose files are not those that were approved. Otherwise it would count as one that was left
+    /// out for a new message.
+    async fn fail_uncovered(&mut self, index: usize) -> Result<(), TurnError> {
+        let step = self.current().steps.last().expect("the step whose calls these are");
+        let (call, begun) = (step.calls[index].clone(), Instant::now());
+        self.emit_start(&call);
+        let reason = prompt::CHANGED_SINCE_APPROVAL.to_owned();
+        let result = calls::refuse(&self.turns.services, self.turn, &call, reason).await?;
+        self.emit_end(&call, &result, begun);
+        self.settled(index, result);
+        Ok(())
     }
 
     /// Checks the planned calls of the last step, and runs them.
@@ -109,7 +127,7 @@ impl ActiveTurn<'_> {
         let Some((_, asked_first)) = &first.asks else { return Ok(SettledCalls::All) };
         let cx = self.tool_context().await?;
         // The same with the files as the calls before leave them.
-        let mut ahead = self.tool_context().await?;
+        let mut ahead = cx.clone();
         let tells_results = self.may_read_files(&cx);
         let mut asked: Vec<CallToAllow<'_>> = Vec::new();
         for open in [first].into_iter().chain(later.iter().flatten()) {
@@ -196,10 +214,8 @@ impl ActiveTurn<'_> {
             .map(|it| replies::running_tool(&it.call.tool, &it.call.arguments))
             .collect();
         self.handles.draft.send_modify(|draft| draft.doing = Some(doing.join("\n")));
-        let mut cx = self.tool_context().await?;
-        // The tools watch for changes that come later than this.
         self.lower_role().await?;
-        cx.role = tool_role(self.requester.role, self.session.chat_kind);
+        let cx = self.tool_context().await?;
         let (this, cx) = (&*self, &cx);
         let runs = batch.iter().map(|open| async move {
             let begun = Instant::now();
@@ -223,8 +239,9 @@ impl ActiveTurn<'_> {
         if calls.iter().any(|call| call.outcome == CallOutcome::Waiting) {
             return Ok(SettledCalls::Suspended);
         }
-        let is_uncovered = calls.iter().any(|call| call.outcome == CallOutcome::Planned);
-        Ok(if is_uncovered { SettledCalls::Uncovered } else { SettledCalls::All })
+        let mut ran = batch.iter().zip(&calls);
+        let uncovered = ran.find(|(_, call)| call.outcome == CallOutcome::Planned);
+        Ok(uncovered.map_or(SettledCalls::All, |(open, _)| SettledCalls::Uncovered(open.index)))
     }
 
     /// Returns the tool of a call that was checked, unless the role has been lowered too far since.
@@ -267,9 +284,11 @@ impl ActiveTurn<'_> {
     }
 
     pub(super) async fn tool_context(&self) -> Result<ToolContext, TurnError> {
-        let Requester { sender, role, .. } = &self.requester;
+        let Requester { sender, role, access, .. } = &self.requester;
         let files_at = &self.limits.people_at;
-        tool_context(self.turns, &self.session, files_at, sender, *role).await
+        let cx = tool_context(self.turns, &self.session, files_at, sender, *role).await?;
+        // The tools watch for changes that come later than the last look at the role.
+        Ok(ToolContext { access: access.clone(), ..cx })
     }
 }
 
@@ -305,6 +324,7 @@ pub(crate) async fn tool_context(
         people: turns.services.bus.people.clone(),
         access,
         role: tool_role(role, session.chat_kind),
+        own_role: role,
         allowed: session.persona.tools.clone(),
         // A background task sends to the people for whom it works.
         address: files_at.clone(),
@@ -312,6 +332,7 @@ pub(crate) async fn tool_context(
         channels: turns.services.channels.keys().cloned().collect(),
         now: turns.services.now(),
         tainted: taint::find_taint(&turns.services.bus, session, role).await?.is_some(),
+        approved_files: None,
     })
 }
 

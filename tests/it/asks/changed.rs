@@ -2,13 +2,16 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::sync::Arc;
 
+use peacrab::tools::{AnyTool, ToolSet};
 use serde_json::{Value, json};
 
 use super::{approving, press};
 use crate::support::fake_channel::FakeChannel;
 use crate::support::rig::{OWNER, Rig, RigOptions};
 use crate::support::script::{calls, says};
+use crate::support::tools::FlickeringTool;
 
 /// The first button: once, or all.
 const YES: usize = 0;
@@ -234,4 +237,20 @@ async fn a_later_call_is_asked_about_again_if_an_earlier_one_of_the_step_changes
     press(&rig, OWNER, "1", YES);
     rig.wait_until(|rig| sent(rig) == ["a secret"]).await;
     rig.stop().await;
+}
+
+#[tokio::test]
+async fn a_call_whose_files_change_each_time_that_it_begins_fails() {
+    let flicker = Arc::new(FlickeringTool::default()) as Arc<dyn AnyTool>;
+    let parts = approving(|it| it.approvals.tools = vec!["flicker".to_owned()]);
+    let tools = ToolSet::new([flicker]);
+    let mut rig = Rig::of(RigOptions { tools, ..parts }).await;
+    rig.model.on("go", [calls(&[("flicker", json!({}))]), says("I could not.")]);
+    rig.ask("1", "go").await;
+    let heard = allow(&mut rig).await;
+    assert!(heard.contains(&"I could not.".to_owned()), "{heard:?}");
+    assert_eq!(rig.query("SELECT state FROM calls"), ["failed"]);
+    let told = rig.model.last().transcript();
+    assert!(told.contains("result: Not done: a file of this call is not as it was"), "{told}");
+    rig.finish().await;
 }

@@ -98,6 +98,30 @@ async fn one_can_be_decided_before_the_others() {
     rig.finish().await;
 }
 
+#[tokio::test]
+async fn a_late_answer_to_all_covers_no_later_question_of_the_turn() {
+    let mut rig = Rig::of(approving(|_| {})).await;
+    let more = calls(&[
+        ("write_file", json!({"path": "three.md", "content": "third"})),
+        ("write_file", json!({"path": "four.md", "content": "fourth"})),
+    ]);
+    rig.model.on("write", [step(), more, says("Ready.")]);
+    rig.ask("1", "write all").await;
+    press(&rig, OWNER, "1", ALL);
+    let heard = rig.next_messages("1", 3).await;
+    assert!(heard.iter().any(|text| text.contains("+fourth")), "{heard:?}");
+    assert_eq!(open(&rig), ["3", "4"]);
+    for late in ["/approve 1 all", "/approve 2 all", "/approve 1 each", "/deny 1 all"] {
+        assert_eq!(rig.ask("1", late).await, replies::ALREADY_DECIDED, "{late}");
+    }
+    assert_eq!(open(&rig), ["3", "4"]);
+    rig.say("1", "/approve 4 all");
+    let heard = rig.next_messages("1", 3).await;
+    assert!(heard.contains(&"Ready.".to_owned()), "{heard:?}");
+    assert_eq!(read(&rig, "three.md").as_deref(), Some("third"));
+    rig.finish().await;
+}
+
 /// All tools for files are asked about, and the list has bread and milk.
 async fn with_list() -> Rig {
     let tools = ["edit_file", "append_file", "write_file"].map(str::to_owned).to_vec();

@@ -5,8 +5,8 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use peacrab::people::Role;
-use peacrab::tools::ToolSet;
 use peacrab::tools::shell::{self, Config, NetworkRule};
+use peacrab::tools::{ToolContext, ToolError, ToolSet};
 use peacrab::types::call_files::{CallFiles, SeenPath};
 use peacrab::types::message::ChatKind;
 use serde_json::{Value, json};
@@ -62,6 +62,29 @@ async fn a_command_is_asked_about_again_if_a_path_leads_elsewhere_by_then() {
     rig.wait_until(|rig| touched(rig, "other")).await;
     assert!(!touched(&rig, "mine"));
     rig.stop().await;
+}
+
+#[tokio::test]
+async fn a_command_does_not_begin_if_a_path_leads_elsewhere_at_the_last_moment() {
+    let tools = tools(&config());
+    let (cx, _home) = tool_context(Role::Owner, ChatKind::Private);
+    let (exec, _) = tools.authorise("exec", cx.role).unwrap();
+    let link = cx.workspace.root().join("project");
+    for name in ["mine", "other"] {
+        fs::create_dir_all(cx.workspace.root().join(name)).unwrap();
+    }
+    point(&link, "mine");
+    let arguments = json!({"command": "true", "untrusted": true, "paths": ["project"]}).to_string();
+    let approved_files = exec.call_files_json(&arguments, &cx).await.unwrap();
+    assert!(approved_files.is_some());
+    let cx = ToolContext { approved_files, ..cx };
+    point(&link, "other");
+    match exec.call_json(&arguments, &cx).await.unwrap_err() {
+        ToolError::TellModel(words) => assert!(words.contains("leads elsewhere"), "{words}"),
+        error => panic!("{error:?}"),
+    }
+    point(&link, "mine");
+    exec.call_json(&arguments, &cx).await.unwrap();
 }
 
 #[tokio::test]

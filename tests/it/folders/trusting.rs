@@ -41,7 +41,8 @@ async fn exactly_what_was_shown_is_copied_and_the_file_stays_untrusted() {
     assert_eq!(fs::read_to_string(&copy).unwrap(), "Boil the crab.\u{200b}\n");
     assert!(file.exists());
     // A second press finds it done, and another file of that name is not replaced.
-    assert!(rig.ask("1", &press).await.starts_with("Copied downloads/recipe.md to "));
+    let already = replies::copied_already("downloads/recipe.md", "notes/recipe.md");
+    assert_eq!(rig.ask("1", &press).await, already);
     fs::write(&copy, "mine").unwrap();
     assert!(rig.ask("1", &press).await.contains("notes/recipe.md already exists"));
     assert_eq!(fs::read_to_string(&copy).unwrap(), "mine");
@@ -55,10 +56,16 @@ async fn a_copy_can_be_undone_and_explained_like_any_other_change() {
     rig.ask("1", "hello").await;
     rig.ask("1", "/trust downloads/recipe.md").await;
     let press = button(&rig);
+    assert!(rig.ask("1", &press).await.starts_with("Copied downloads/recipe.md to "));
     // A crash after the copy has the command carried out again.
-    for _ in 0..2 {
-        assert!(rig.ask("1", &press).await.starts_with("Copied downloads/recipe.md to "));
-    }
+    rig.stop().await;
+    rig.execute(
+        "UPDATE calls SET state = 'running', output = NULL, ended = NULL WHERE tool = 'trust';
+         UPDATE inbound SET state = 'waiting', outcome = NULL
+         WHERE id = (SELECT max(id) FROM inbound)",
+    );
+    rig.start().await;
+    assert!(rig.next_message("1").await.starts_with("Copied downloads/recipe.md to "));
     let actions = "SELECT tool FROM calls WHERE undo LIKE '%notes/recipe.md%'";
     assert_eq!(rig.query(actions), ["trust"]);
     let why = rig.ask("1", "/why notes/recipe.md").await;
@@ -69,6 +76,26 @@ async fn a_copy_can_be_undone_and_explained_like_any_other_change() {
     // It may be copied again.
     assert!(rig.ask("1", &press).await.starts_with("Copied downloads/recipe.md to "));
     assert_eq!(rig.query(actions), ["trust", "undo", "trust"]);
+    // Also after it was deleted by hand.
+    fs::remove_file(rig.workspace().join("notes/recipe.md")).unwrap();
+    assert!(rig.ask("1", &press).await.starts_with("Copied downloads/recipe.md to "));
+    assert_eq!(rig.query(actions), ["trust", "undo", "trust", "trust"]);
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_file_that_was_there_before_is_no_copy_and_is_not_undone() {
+    let mut rig = Rig::new().await;
+    fs::write(rig.path().join("downloads/recipe.md"), "Boil the crab.\n").unwrap();
+    let mine = rig.workspace().join("notes/recipe.md");
+    fs::create_dir_all(mine.parent().unwrap()).unwrap();
+    fs::write(&mine, "Boil the crab.\n").unwrap();
+    rig.ask("1", "/trust downloads/recipe.md").await;
+    let press = button(&rig);
+    let already = replies::copied_already("downloads/recipe.md", "notes/recipe.md");
+    assert_eq!(rig.ask("1", &press).await, already);
+    assert_eq!(rig.ask("1", "/undo").await, replies::NOTHING_TO_UNDO);
+    assert!(mine.exists());
     rig.finish().await;
 }
 

@@ -6,7 +6,7 @@ use peacrab::types::session::QueueMode;
 use serde_json::json;
 
 use super::{number, open_to_all};
-use crate::support::rig::{Rig, RigOptions, STRANGER, USER};
+use crate::support::rig::{OTHER_USER, Rig, RigOptions, STRANGER, USER};
 use crate::support::script::{Gate, Reply, calls, held, says};
 
 /// A stranger whom the owner has made a user.
@@ -217,5 +217,26 @@ async fn subagents_do_not_go_on_for_somebody_whom_the_config_names_no_more() {
     assert_eq!(states(&rig), ["stopped"]);
     assert_eq!(rig.model.asked().len(), asked + 1);
     assert_eq!(rig.unread("2"), Vec::<String>::new());
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_turn_that_waits_for_a_subagent_ends_with_the_access_of_its_person() {
+    let mut rig = Rig::new().await;
+    rig.ask("1", "hello").await;
+    let gate = Gate::shut();
+    rig.model.on("paint", [calls(&[("subagent", json!({"task": "count crabs"}))])]);
+    rig.model.on("count crabs", [held(&gate, says("lost"))]);
+    rig.say_as(USER, "-1", "paint it");
+    rig.wait_at(&gate).await;
+    rig.stop().await;
+    rig.parts.access.allow.retain(|id| id != USER);
+    rig.start().await;
+    assert_eq!(rig.next_message("-1").await, replies::ACCESS_HAS_ENDED);
+    // Nobody has to wait behind it.
+    rig.say_as(OTHER_USER, "-1", "and me?");
+    assert_eq!(rig.next_message("-1").await, "re: and me?");
+    assert_eq!(states(&rig), ["interrupted"]);
+    assert_eq!(rig.query("SELECT state FROM calls"), ["failed"]);
     rig.finish().await;
 }

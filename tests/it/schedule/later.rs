@@ -17,11 +17,15 @@ const ALLOWED: &str = "A call that was allowed";
 
 /// A scene in which each change of a file must be allowed.
 async fn scene() -> Scene {
+    Scene::of(parts()).await
+}
+
+fn parts() -> RigOptions {
     let tools = ["append_file", "edit_file", "write_file"].map(str::to_owned).to_vec();
     let approvals = Approvals { tools, roles: Vec::new() };
     let asking = ApprovalSettings { approvals, ..ApprovalSettings::default() };
     let agent = AgentConfig { asking, ..RigOptions::default().agent };
-    Scene::of(RigOptions { agent, ..RigOptions::default() }).await
+    RigOptions { agent, ..RigOptions::default() }
 }
 
 fn append(name: &str) -> (&'static str, serde_json::Value) {
@@ -259,6 +263,40 @@ async fn the_calls_of_a_report_are_made_one_after_another_also_after_a_restart()
     let names = ["1.md", "2.md", "3.md"];
     assert!(order.iter().zip(names).all(|(call, name)| call.contains(name)), "{order:?}");
     scene.rig.finish().await;
+}
+
+#[tokio::test]
+async fn those_that_wait_go_on_at_each_start() {
+    for is_readable in [true, false] {
+        let mut scene = scene().await;
+        run(&mut scene, calls(&[append("1.md"), append("2.md")])).await;
+        let gate = Gate::shut();
+        let lost = held(&gate, completes("Lost."));
+        scene.rig.model.on(ALLOWED, [lost, completes("It is written.")]);
+        scene.rig.say("1", "/approve later 1 all");
+        scene.rig.wait_at(&gate).await;
+        scene.rig.next_message("1").await;
+        scene.rig.stop().await;
+        // The first has ended, and the others were not begun.
+        scene.rig.execute(
+            "UPDATE tasks SET state = 'stopped', ended = 1 WHERE kind = 'subagent';
+             UPDATE turns SET ending = '\"stopped\"', ended = 1 WHERE ending IS NULL;
+             UPDATE inbound SET state = 'done', outcome = 'stopped' WHERE state = 'in turn'",
+        );
+        if !is_readable {
+            scene.rig.execute("UPDATE deferred_calls SET sender = 'nobody' WHERE queued = 1");
+        }
+        scene.rig.start().await;
+        let heard = scene.rig.next_message("1").await;
+        match is_readable {
+            true => assert!(heard.ends_with("It is written."), "{heard}"),
+            false => assert_eq!(heard, replies::APPROVED_UNREADABLE),
+        }
+        assert_eq!(written(&scene, "2.md").is_some(), is_readable);
+        let waiting = scene.rig.query("SELECT state FROM deferred_calls WHERE queued = 1");
+        assert_eq!(waiting, [""; 0]);
+        scene.rig.finish().await;
+    }
 }
 
 #[tokio::test]
@@ -568,4 +606,45 @@ async fn an_admins_own_call_is_not_the_owners() {
     scene.rig.say_as(OTHER_USER, "3", "/deny later 1");
     assert_eq!(scene.rig.next_message("3").await, replies::denied_call("message"));
     scene.rig.finish().await;
+}
+
+#[tokio::test]
+async fn nothing_is_done_later_for_somebody_without_access() {
+    for is_blocked in [true, false] {
+        let mut parts = parts();
+        parts.access.admins = vec![OTHER_USER.to_owned()];
+        parts.access.allow.clear();
+        let mut scene = Scene::of(parts).await;
+        scene.rig.ask("1", "hello").await;
+        let job = schedules(json!({"when": "20m", "text": TASK}));
+        scene.rig.model.on("later", [job, says("I will.")]);
+        scene.rig.say_as(OTHER_USER, "3", "later");
+        assert_eq!(scene.rig.next_message("3").await, "I will.");
+        let both = calls(&[append("1.md"), append("2.md")]);
+        scene.rig.model.on(TASK, [both, completes("I could not.")]);
+        scene.later(21);
+        let heard = scene.rig.next_messages("3", 2).await;
+        assert!(heard.iter().any(|text| text.contains("/approve later 1")), "{heard:?}");
+        let expected = match is_blocked {
+            true => {
+                let sql =
+                    format!("SELECT 'p' || person FROM accounts WHERE sender = '{OTHER_USER}'");
+                let order = format!("/people block {}", scene.rig.query(&sql).remove(0));
+                let blocked = replies::person_is_blocked("Person 9");
+                assert_eq!(scene.rig.ask("1", &order).await, blocked);
+                replies::NOT_OPEN_ANY_MORE
+            }
+            false => {
+                scene.rig.stop().await;
+                scene.rig.parts.access.admins.clear();
+                scene.rig.start().await;
+                replies::CALL_WITHOUT_ACCESS
+            }
+        };
+        assert_eq!(scene.rig.ask("1", "/approve later 1").await, expected);
+        assert_eq!(scene.rig.query("SELECT state FROM deferred_calls"), ["denied"; 2]);
+        assert_eq!(scene.rig.ask("1", "/approve").await, replies::NOTHING_TO_APPROVE);
+        assert_eq!(scene.rig.query("SELECT kind FROM tasks WHERE kind <> 'job'"), [""; 0]);
+        scene.rig.finish().await;
+    }
 }

@@ -2,17 +2,19 @@
 
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use peacrab::control::{self, SOCKET};
-use peacrab::people::Access;
+use peacrab::people::{Access, Role};
 use peacrab::replies;
+use peacrab::tools::shell;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::{Instant, sleep};
 
 use super::{config, tools};
-use crate::support::rig::{OWNER, Rig, RigOptions, STRANGER};
+use crate::support::rig::{OWNER, Rig, RigOptions, STRANGER, USER};
 use crate::support::script::{calls, says};
 
 /// One that goes on until it is ended, and shows that it does.
@@ -24,9 +26,14 @@ fn exec(command: &str, background: bool) -> (&'static str, Value) {
 
 /// A stranger whom the owner has made an admin.
 async fn with_an_admin() -> Rig {
+    with_an_admin_of(&config()).await
+}
+
+/// The same with these settings of the shell.
+async fn with_an_admin_of(config: &shell::Config) -> Rig {
     let access =
         Access { owners: vec![OWNER.to_owned()], allow: vec!["*".to_owned()], ..Access::default() };
-    let tools = tools(&config());
+    let tools = tools(config);
     let mut rig = Rig::of(RigOptions { tools, access, ..RigOptions::default() }).await;
     rig.ask("1", "hello").await;
     come_as_admin(&mut rig).await;
@@ -49,7 +56,11 @@ struct Beat(File);
 
 impl Beat {
     async fn of(rig: &Rig) -> Self {
-        let path = rig.path().join(rig.files_of(STRANGER).root().unwrap()).join("beat");
+        Self::at(rig, rig.path().join(rig.files_of(STRANGER).root().unwrap())).await
+    }
+
+    async fn at(rig: &Rig, folder: PathBuf) -> Self {
+        let path = folder.join("beat");
         rig.wait_until(|_| path.exists()).await;
         Self(File::open(&path).unwrap())
     }
@@ -93,6 +104,61 @@ async fn a_command_in_the_background_ends_with_the_role_of_its_person() {
         let order = orders(&rig)[order].clone();
         rig.ask("1", &order).await;
         beat.stops(&order).await;
+        rig.finish().await;
+    }
+}
+
+/// The command keeps the paths that the higher role sees.
+#[tokio::test]
+async fn a_command_ends_with_a_lower_role_that_may_run_commands() {
+    for is_background in [true, false] {
+        let settings = shell::Config { role: Role::User, ..config() };
+        let mut rig = with_an_admin_of(&settings).await;
+        rig.model.on("run", [calls(&[exec(ENDLESS, is_background)]), says("It ran.")]);
+        rig.say_as(STRANGER, "66", "run it");
+        let mut beat = Beat::of(&rig).await;
+        if is_background {
+            assert_eq!(rig.next_message("66").await, "It ran.");
+        }
+        let order = format!("/people user {}", number(&rig));
+        assert_eq!(rig.ask("1", &order).await, replies::role_is_set("Person 66", "user"));
+        beat.stops(&order).await;
+        if !is_background {
+            assert_eq!(rig.next_message("66").await, "It ran.");
+        }
+        rig.finish().await;
+    }
+}
+
+/// An account that is an admin by the config, and uses the files of the person to whom it is linked.
+#[tokio::test]
+async fn a_command_ends_when_its_account_loses_the_files_of_its_person() {
+    for other in [OWNER, USER] {
+        let access = Access {
+            owners: vec![OWNER.to_owned()],
+            admins: vec![STRANGER.to_owned(), USER.to_owned()],
+            ..Access::default()
+        };
+        let tools = tools(&config());
+        let mut rig = Rig::of(RigOptions { tools, access, ..RigOptions::default() }).await;
+        for (who, chat) in [(OWNER, "1"), (USER, "2"), (STRANGER, "66")] {
+            rig.say_as(who, chat, "hello");
+            assert_eq!(rig.next_message(chat).await, "re: hello");
+        }
+        rig.execute(&format!(
+            "UPDATE accounts SET person = (SELECT person FROM accounts WHERE sender = '{other}')
+             WHERE sender = '{STRANGER}'"
+        ));
+        rig.model.on("run", [calls(&[exec(ENDLESS, true)]), says("It runs.")]);
+        rig.say_as(STRANGER, "66", "run it");
+        assert_eq!(rig.next_message("66").await, "It runs.");
+        let mut beat = match other {
+            OWNER => Beat::at(&rig, rig.workspace()).await,
+            _ => Beat::of(&rig).await,
+        };
+        rig.say_as(STRANGER, "66", "/unlink");
+        assert_eq!(rig.next_message("66").await, replies::UNLINKED);
+        beat.stops("/unlink").await;
         rig.finish().await;
     }
 }
@@ -165,7 +231,7 @@ async fn a_turn_goes_on_with_the_lower_role_of_its_person() {
     beat.stops(&order).await;
     assert_eq!(rig.next_message("66").await, "I could not.");
     let seen = rig.model.last().transcript();
-    assert!(seen.contains("its person may not run commands any more"), "{seen}");
+    assert!(seen.contains("its person has less access now"), "{seen}");
     assert!(seen.contains("needs the role admin"), "{seen}");
     let own = rig.path().join(rig.files_of(STRANGER).root().unwrap());
     assert!(!own.join("made").exists());

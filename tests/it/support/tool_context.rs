@@ -43,6 +43,7 @@ pub(crate) fn tool_context(role: Role, chat_kind: ChatKind) -> (ToolContext, Tem
         people,
         owner: FolderOwner::Account("home".into(), "1".into()),
         role,
+        own_role: role,
         allowed: Default::default(),
         address: Address { channel: "home".into(), chat: "1".into(), thread: None },
         chat_kind,
@@ -50,6 +51,7 @@ pub(crate) fn tool_context(role: Role, chat_kind: ChatKind) -> (ToolContext, Tem
         channels: ["home".into()].into(),
         now: UTC.with_ymd_and_hms(2026, 7, 17, 9, 5, 0).unwrap(),
         tainted: false,
+        approved_files: None,
     };
     (cx, folder)
 }
