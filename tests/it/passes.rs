@@ -193,7 +193,7 @@ async fn cost_of_a_step(conversations: usize) -> u64 {
         rig.ask("1", "/new").await;
     }
     let mut costs = Vec::new();
-    for (task, reads) in [("one look", 1), ("many looks", 1 + STEPS)] {
+    for (task, reads) in [("a first look", 1), ("one look", 1), ("many looks", 1 + STEPS)] {
         let looks = (0..reads).map(|n| {
             fs::write(rig.workspace().join(format!("{n}.md")), format!("crab {n}")).unwrap();
             calls(&[("read_file", json!({"path": format!("{n}.md")}))])
@@ -207,7 +207,7 @@ async fn cost_of_a_step(conversations: usize) -> u64 {
         costs.push(steps.load(Ordering::Relaxed) - before);
     }
     rig.finish().await;
-    (costs[1] - costs[0]) / STEPS as u64
+    (costs[2] - costs[1]) / STEPS as u64
 }
 
 /// Nobody's role is read again for each step, with all conversations of the person who reads the result.

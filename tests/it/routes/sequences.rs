@@ -464,12 +464,14 @@ impl Story {
     fn taint(&mut self, step: &Step, is_clean: bool, has_acted: bool) {
         // Its last try reads the downloads.
         let peeks = matches!(step.tries, Tries::Peek);
+        // These tools say what others wrote.
+        let answers = matches!(step.tries, Tries::Outside | Tries::Both | Tries::Url);
+        let is_answered = has_acted && answers;
         match step.place() {
-            Place::Private => self.is_tainted[step.who] |= !is_clean || has_acted || peeks,
+            Place::Private => self.is_tainted[step.who] |= !is_clean || is_answered || peeks,
             Place::Group => {
-                // Commands see the folder of the group, and these tools say what others wrote.
-                let answers = matches!(step.tries, Tries::Outside | Tries::Both | Tries::Url);
-                let runs = peeks || matches!(step.tries, Tries::Command) || has_acted && answers;
+                // Commands see the folder of the group.
+                let runs = peeks || matches!(step.tries, Tries::Command) || is_answered;
                 let reads = !matches!(step.reads, Reads::Nothing);
                 self.is_group_tainted |= step.who != GUEST && (reads || runs);
                 self.in_group.insert(step.who);
@@ -648,4 +650,14 @@ async fn a_question_about_a_shared_file_shows_what_others_have_published_in_it()
     let publishes = step(0, Place::Job, Reads::Nothing);
     let asks = step(2, Place::Group, Reads::Page);
     Box::pin(tell_all(&[publishes, asks])).await.unwrap();
+}
+
+/// Found once by the property.
+#[tokio::test]
+async fn what_a_person_has_shared_leaves_their_conversation_clean() {
+    let step = |tries| {
+        let (place, begins, reads) = (Place::Private, Begins::GoesOn, Reads::Nothing);
+        Step { who: ADMIN, place, begins, reads, tries, says_yes: false }
+    };
+    Box::pin(tell_all(&[step(Tries::Share), step(Tries::Write)])).await.unwrap();
 }
