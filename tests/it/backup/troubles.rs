@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use chrono::{TimeDelta, Utc};
-use peacrab::backup::{HomeMark, file_name};
+use peacrab::backup::file_name;
 use serde_json::{Value, json};
 
 use super::back_up;
@@ -321,7 +321,7 @@ async fn a_home_on_a_full_disk_has_the_same_mark_each_time_and_keeps_it() {
     use crate::support::disk::Disk;
     let fixture = ProgramFixture::new("");
     let Some(disk) = Disk::of(&fixture).await else { return };
-    let mark = || HomeMark::of_or_spare(&disk.home).unwrap().to_string();
+    let mark = || peacrab::backup::HomeMark::of_or_spare(&disk.home).unwrap().to_string();
     let file = disk.home.join("backup-mark");
     disk.fill();
     let spare = mark();
@@ -329,7 +329,7 @@ async fn a_home_on_a_full_disk_has_the_same_mark_each_time_and_keeps_it() {
     assert_eq!((spare.len(), mark()), (8, spare.clone()));
     // Another home has another one, also in the same place.
     let other = tempfile::tempdir().unwrap();
-    assert_ne!(HomeMark::of_or_spare(other.path()).unwrap().to_string(), spare);
+    assert_ne!(peacrab::backup::HomeMark::of_or_spare(other.path()).unwrap().to_string(), spare);
     disk.make_room();
     assert_eq!(mark(), spare);
     assert_eq!(fs::read_to_string(&file).unwrap().trim(), spare);

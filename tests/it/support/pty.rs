@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{self, Winsize, tcsetwinsize};
+use rustix::termios::{Winsize, tcsetwinsize};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
@@ -110,10 +110,10 @@ impl Pty {
     }
 
     /// Returns true if the terminal shows what is typed.
-    #[cfg(feature = "telegram")]
+    #[cfg(all(feature = "discord", feature = "slack", feature = "telegram"))]
     pub(crate) fn shows_keys(&self) -> bool {
-        let modes = termios::tcgetattr(&self.keys).unwrap().local_modes;
-        modes.contains(termios::LocalModes::ECHO)
+        let modes = rustix::termios::tcgetattr(&self.keys).unwrap().local_modes;
+        modes.contains(rustix::termios::LocalModes::ECHO)
     }
 
     pub(crate) fn is_running(&mut self) -> bool {
