@@ -69,7 +69,7 @@ fn daemon_goes_on(program: &str) -> String {
 }
 
 /// The command by which the daemon of a home is started.
-fn start_command(home: &Path) -> String {
+pub(super) fn start_command(home: &Path) -> String {
     format!("`{} run`", config::program(home, &Environment::of_process()))
 }
 

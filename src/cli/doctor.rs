@@ -207,11 +207,14 @@ fn daemon_finding(home: &Path, daemon: &DaemonState) -> Finding {
             finding.advise(chat::open_advice(holder))
         }
         DaemonState::Silent(why) => daemon_checks::silent_finding(why),
-        DaemonState::Absent => daemon_checks::absent_finding(match starts::last_record(home) {
-            None => LastDaemon::Never,
-            Some(record) if record.runs => LastDaemon::CutOff,
-            Some(_) => LastDaemon::Stopped,
-        }),
+        DaemonState::Absent => {
+            let last = match starts::last_record(home) {
+                None => LastDaemon::Never,
+                Some(record) if record.runs => LastDaemon::CutOff,
+                Some(_) => LastDaemon::Stopped,
+            };
+            daemon_checks::absent_finding(last, &chat::start_command(home))
+        }
     }
 }
 

@@ -26,16 +26,19 @@ pub fn running_finding(version: &str, since: DateTime<Utc>) -> Finding {
     Finding::ok(CHECK, format!("it runs since {since}, version {version}"))
 }
 
-/// Describes that no daemon runs. A bot that was started once is meant to answer.
-pub fn absent_finding(last: LastDaemon) -> Finding {
-    let words = match last {
+/// Describes that no daemon runs. A bot that was started once is meant to answer. `start`: the command that starts it.
+pub fn absent_finding(last: LastDaemon, start: &str) -> Finding {
+    let (words, look) = match last {
         LastDaemon::Never => return Finding::ok(CHECK, "none has been started in this home yet"),
-        LastDaemon::Stopped => "none runs, although this home was in use: it was stopped",
-        LastDaemon::CutOff => "none runs, although this home was in use: it has ended unexpectedly",
+        LastDaemon::Stopped => ("none runs, although this home was in use: it was stopped", ""),
+        LastDaemon::CutOff => (
+            "none runs, although this home was in use: it has ended unexpectedly",
+            "look at the log for the reason, and ",
+        ),
     };
-    Finding::wrong(CHECK, words).advise(
-        "look at the log for the reason, and start it: `systemctl start peacrab` where it is a service, else `peacrab run`",
-    )
+    Finding::wrong(CHECK, words).advise(format!(
+        "{look}start it: `systemctl start peacrab` where it is a service, else {start}"
+    ))
 }
 
 /// Describes a daemon that runs and cannot be asked.

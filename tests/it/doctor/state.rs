@@ -64,7 +64,7 @@ async fn that_no_daemon_runs_is_wrong_once_one_has_been_started() {
     found(&fixture.run(&["doctor"]).await, 0, &["ok    daemon: it runs since 20", runs.as_str()]);
     daemon.terminate().await;
     let stopped = "WRONG daemon: none runs, although this home was in use: it was stopped";
-    found(&fixture.run(&["doctor"]).await, 1, &[stopped, "to do: ", "`peacrab run`"]);
+    found(&fixture.run(&["doctor"]).await, 1, &[stopped, "to do: start it: ", " run`"]);
     fixture.daemon().await.kill().await;
     let ended = fixture.run(&["doctor", "--json"]).await;
     let report: Value = serde_json::from_str(&ended.out).unwrap();
