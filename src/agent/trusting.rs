@@ -189,9 +189,11 @@ impl PreparedCopy {
         let copy = change.path.clone();
         let exists = replies::not_trusted(path.as_str(), &replies::file_exists(&copy));
         let call = match find_begun(services, control).await? {
-            Some((call, CallFate::Happened)) => return done(services, control, call, reply).await,
+            Some((call, CallFate::Happened)) => {
+                return settle(services, control, call, CallOutcome::Done, reply).await;
+            }
             Some((call, CallFate::Unknown)) => {
-                return failed(services, control, call, exists).await;
+                return settle(services, control, call, CallOutcome::Failed, exists).await;
             }
             Some((call, CallFate::NotHappened)) => call,
             None => {
@@ -212,11 +214,13 @@ impl PreparedCopy {
         };
         let apply = move |workspace: &Workspace| workspace.apply(&change);
         match services.workspace.run_blocking(apply).await {
-            Ok(()) => done(services, control, call, reply).await,
-            Err(FileError::Changed(_)) => failed(services, control, call, exists).await,
+            Ok(()) => settle(services, control, call, CallOutcome::Done, reply).await,
+            Err(FileError::Changed(_)) => {
+                settle(services, control, call, CallOutcome::Failed, exists).await
+            }
             Err(error) => {
                 let reason = replies::not_trusted(path.as_str(), &error);
-                failed(services, control, call, reason).await
+                settle(services, control, call, CallOutcome::Failed, reason).await
             }
         }
     }
@@ -258,25 +262,15 @@ async fn begin(
     services.bus.store.write("copy starts", Sync::Now, begin).await
 }
 
-/// Settles a command whose copy was made.
-async fn done(
+/// Settles a command that has begun a copy. The outcome gets the reply, too.
+async fn settle(
     services: &Services,
     control: &WaitingMessage,
     call: CallId,
+    outcome: fn(String) -> CallOutcome,
     reply: String,
 ) -> Result<(), StoreError> {
-    let settled = SettledAction { call, outcome: CallOutcome::Done(reply.clone()) };
-    undo::end(services, control, Some(settled), reply).await
-}
-
-/// Settles a command whose copy was not made.
-async fn failed(
-    services: &Services,
-    control: &WaitingMessage,
-    call: CallId,
-    reply: String,
-) -> Result<(), StoreError> {
-    let settled = SettledAction { call, outcome: CallOutcome::Failed(reply.clone()) };
+    let settled = SettledAction { call, outcome: outcome(reply.clone()) };
     undo::end(services, control, Some(settled), reply).await
 }
 
@@ -288,9 +282,11 @@ async fn reply_without_copy(
 ) -> Result<(), StoreError> {
     match find_begun(services, control).await? {
         None => commits::reply(&services.bus.store, control, reply).await,
-        Some((call, CallFate::Happened)) => done(services, control, call, reply).await,
+        Some((call, CallFate::Happened)) => {
+            settle(services, control, call, CallOutcome::Done, reply).await
+        }
         Some((call, CallFate::NotHappened | CallFate::Unknown)) => {
-            failed(services, control, call, reply).await
+            settle(services, control, call, CallOutcome::Failed, reply).await
         }
     }
 }
