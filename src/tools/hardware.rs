@@ -6,6 +6,7 @@
 mod devices;
 mod gpio;
 mod i2c;
+mod smbus;
 mod spi;
 
 use std::sync::Arc;

@@ -1,15 +1,17 @@
 //! Chips on an I2C bus. A chip that a driver of the kernel uses is left alone.
 
 use std::io;
-use std::path::Path;
+use std::path::PathBuf;
 
 use async_trait::async_trait;
 use i2cdev::core::{I2CMessage, I2CTransfer};
-use i2cdev::linux::{LinuxI2CDevice, LinuxI2CMessage};
+use i2cdev::linux::{LinuxI2CDevice, LinuxI2CError, LinuxI2CMessage};
+use rustix::io::Errno;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::devices::{Devices, Family, check_bytes, check_length, fault, run_blocking, shown};
+use super::smbus;
 use crate::people::Role;
 use crate::tools::{Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec};
 
@@ -46,14 +48,8 @@ impl Tool for I2cRead {
         let devices = self.0.clone();
         run_blocking(move || {
             let I2cReadArgs { bus, address, register, length } = args;
-            let path = devices.find(Family::I2c, &name(bus))?;
             let mut bytes = vec![0; length];
-            let register = register.map(|register| [register]);
-            // One transaction, so that nobody else can come in between.
-            let register_writes = register.iter().map(|register| LinuxI2CMessage::write(register));
-            let mut messages: Vec<_> = register_writes.collect();
-            messages.push(LinuxI2CMessage::read(&mut bytes));
-            transfer_messages(&path, address, &mut messages)?;
+            Chip::open(&devices, bus, address)?.read(register, &mut bytes)?;
             Ok(shown(&bytes))
         })
         .await
@@ -86,23 +82,78 @@ impl Tool for I2cWrite {
         let devices = self.0.clone();
         run_blocking(move || {
             let I2cWriteArgs { bus, address, bytes } = args;
-            let path = devices.find(Family::I2c, &name(bus))?;
-            transfer_messages(&path, address, &mut [LinuxI2CMessage::write(&bytes)])?;
+            Chip::open(&devices, bus, address)?.write(&bytes)?;
             Ok(format!("Wrote {} byte(s) to {address:#04x} on bus {bus}.", bytes.len()))
         })
         .await
     }
 }
 
-fn transfer_messages<'a>(
-    path: &Path,
-    address: u16,
+/// A chip that no driver of the kernel uses.
+struct Chip {
+    device: LinuxI2CDevice,
+    path: PathBuf,
+}
+
+impl Chip {
+    fn open(devices: &Devices, bus: u32, address: u16) -> Result<Self, String> {
+        let path = devices.find(Family::I2c, &name(bus))?;
+        match LinuxI2CDevice::new(&path, address) {
+            Ok(device) => Ok(Self { device, path }),
+            Err(error) => Err(fault(Family::I2c, &path, &error.into())),
+        }
+    }
+
+    fn read(&mut self, register: Option<u8>, bytes: &mut [u8]) -> Result<(), String> {
+        let number = register.map(|register| [register]);
+        // One transaction, so that nobody else can come in between.
+        let mut messages: Vec<_> =
+            number.iter().map(|number| LinuxI2CMessage::write(number)).collect();
+        messages.push(LinuxI2CMessage::read(bytes));
+        let read = match transfer(&mut self.device, &mut messages) {
+            Err(error) if is_unsupported(&error) => {
+                drop(messages);
+                smbus::read(&mut self.device, register, bytes).map_err(io::Error::from)
+            }
+            result => result,
+        };
+        read.map_err(|error| self.explain(&error))
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), String> {
+        let written = match transfer(&mut self.device, &mut [LinuxI2CMessage::write(bytes)]) {
+            Err(error) if is_unsupported(&error) => {
+                smbus::write(&mut self.device, bytes).map_err(io::Error::from)
+            }
+            result => result,
+        };
+        written.map_err(|error| self.explain(&error))
+    }
+
+    fn explain(&self, error: &io::Error) -> String {
+        if is_unsupported(error) {
+            return format!(
+                "The bus of {} is an SMBus: it moves one byte, or up to {} from or to a `register` (in a write, the \
+                 first byte is its number).",
+                self.path.display(),
+                smbus::BLOCK_MAX
+            );
+        }
+        fault(Family::I2c, &self.path, error)
+    }
+}
+
+fn transfer<'a>(
+    device: &mut LinuxI2CDevice,
     messages: &mut [LinuxI2CMessage<'a>],
-) -> Result<(), String> {
-    let explain = |error| fault(Family::I2c, path, &io::Error::from(error));
-    // Refused if a driver uses the chip.
-    let mut device: LinuxI2CDevice = LinuxI2CDevice::new(path, address).map_err(explain)?;
-    <LinuxI2CDevice as I2CTransfer<'a>>::transfer(&mut device, messages).map(drop).map_err(explain)
+) -> io::Result<()> {
+    let moved = <LinuxI2CDevice as I2CTransfer<'a>>::transfer(device, messages);
+    moved.map(drop).map_err(|error: LinuxI2CError| error.into())
+}
+
+/// Returns `true` if the bus cannot do such a transfer at all. Nothing was moved.
+fn is_unsupported(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(Errno::OPNOTSUPP.raw_os_error())
 }
 
 fn name(bus: u32) -> String {
