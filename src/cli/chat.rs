@@ -285,6 +285,7 @@ fn is_answered_as_in_chat(request: &ControlRequest) -> bool {
             | ControlRequest::Heartbeat { .. }
             | ControlRequest::People { .. }
             | ControlRequest::Budget { .. }
+            | ControlRequest::Why { .. }
     )
 }
 

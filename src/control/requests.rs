@@ -111,6 +111,12 @@ pub(super) async fn actions(server: &ControlServer, limit: usize) -> Result<Resp
     services.bus.store.read(list).await.map(Response::Actions)
 }
 
+/// Explains an action, a file or a fact, as JSON.
+pub(super) async fn why(server: &ControlServer, what: &str) -> Result<Response, StoreError> {
+    let explained = agent::why_listing(&server.turns.services, server.terminal.name(), what);
+    Ok(explained.await?.map_or_else(Response::Failed, Response::Listing))
+}
+
 pub(super) async fn pair(server: &ControlServer, words: &[String]) -> Result<Response, StoreError> {
     let Some(pairing) = Pairing::parse(words.iter().map(String::as_str)) else {
         return Ok(Response::Failed(replies::PAIR_USAGE.to_owned()));
