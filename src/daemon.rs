@@ -3,7 +3,7 @@
 
 mod backups;
 mod deliveries;
-mod gateway;
+pub mod gateway;
 mod indexing;
 pub mod logging;
 mod opening;

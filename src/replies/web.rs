@@ -23,8 +23,18 @@ pub const WEB_DOES_NOT_LISTEN: &str =
 pub fn gateway_cannot_listen(address: SocketAddr, error: &std::io::Error) -> String {
     format!(
         "the page, the API and webhooks cannot be reached, because {address} cannot be opened: {error}. It is tried again \
-         every few seconds; if another program uses that port, choose another one in `listen` of [gateway]"
+         every few seconds; if another program uses that port, choose another one in `listen` of [gateway], and run \
+         `peacrab reload`"
     )
+}
+
+/// Tells the owner that the port could not be opened for some minutes, for the reason above.
+pub fn gateway_is_closed(reason: &str) -> String {
+    format!("For some minutes now, {reason}. I'll write once it works again.")
+}
+
+pub fn gateway_listens_again(address: SocketAddr) -> String {
+    format!("The page, the API and webhooks can be reached again: {address} is open.")
 }
 
 pub const WEB_NOT_BUILT: &str =
