@@ -204,7 +204,7 @@ pub(super) async fn examine(server: &ControlServer) -> Result<Response, StoreErr
         let check = format!("MCP server {}", mcp_server.name);
         findings.push(match (mcp_server.trouble, mcp_server.up) {
             (Some(trouble), _) => Finding::wrong(check, format!("down: {trouble}"))
-                .advise("correct its section in the config, or start it, and restart the daemon"),
+                .advise("correct its section in the config and run `peacrab reload`, or start it: it is tried again by itself"),
             (None, true) => Finding::ok(check, format!("up, {} tools", mcp_server.tools)),
             (None, false) => Finding::warning(check, "starting"),
         });

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use chrono::{DateTime, Utc};
 
-pub const WEB_IS_OFF: &str = "The page in the browser is off. Add this to config.toml, and restart:\n\n\
+pub const WEB_IS_OFF: &str = "The page in the browser is off. Add this to config.toml, and run `peacrab reload`:\n\n\
     [gateway]\nlisten = \"127.0.0.1:7450\"\n\nThen `peacrab web`, or /web in a private chat, makes a link to sign in.";
 pub const WEB_IS_OFF_HERE: &str =
     "The page in the browser is off. The owner of this bot can switch it on.";
@@ -76,8 +76,8 @@ pub fn web_link_in_chat(link: &str, is_local: bool) -> String {
 
 pub fn web_stranger(person: &str) -> String {
     format!(
-        "[gateway] has no person `{person}`. Add the name to `allow` or `admins` there, and restart. Or write the number of \
-         somebody who is let in elsewhere, such as p5: `peacrab people` lists them."
+        "[gateway] has no person `{person}`. Add the name to `allow` or `admins` there, and run `peacrab reload`. Or write \
+         the number of somebody who is let in elsewhere, such as p5: `peacrab people` lists them."
     )
 }
 
