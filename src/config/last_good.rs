@@ -55,7 +55,7 @@ pub fn refuse_lost(
         Ok(mut config) if config.platforms().next().is_some() => {
             config.notes.push(format!(
                 "{} is gone, although this home was used with a config file: only the environment counts. If that is \
-                 meant, delete {FILE} beside it, which is a copy of the last one that worked",
+                 meant, delete {FILE} beside it, which is a copy of the last one that worked; if not, copy that to it",
                 file.display()
             ));
             return Ok(config);

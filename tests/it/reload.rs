@@ -115,6 +115,12 @@ async fn a_config_file_that_is_gone_is_no_empty_config() {
         assert_eq!(ended.code, Some(code), "{command}: {ended:?}");
         assert!((ended.out + &ended.err).contains(gone), "{command}");
     }
+    // The doctor has the command that takes the last one back.
+    let ended = run(&["doctor"]).await;
+    let kept = fixture.home().join("config.last-good.toml");
+    let take_back = format!("`cp -p {} {}`", kept.display(), file.display());
+    assert!(ended.out.contains(&take_back), "{ended:?}");
+    assert!(!ended.out.contains("correct these lines"), "{ended:?}");
     // The environment alone is a config, too, where somebody wants that.
     fs::remove_file(fixture.home().join("config.last-good.toml")).unwrap();
     starts().await.terminate().await;
