@@ -58,6 +58,7 @@ pub use command::{Pairing, pair};
 pub use jobs::{chat_kind_of_command, check_may_command};
 pub use people::{PeopleCommand, PeopleReply, apply_people_command, notify_of_change};
 pub use skills::{skills_json, skills_text};
+pub use why::why_listing;
 
 use crate::bus::journal::WaitingMessage;
 use crate::conversation::transcript;

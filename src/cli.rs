@@ -136,7 +136,10 @@ async fn handle(cli: Cli) -> anyhow::Result<ExitCode> {
         CliCommand::Undo { id } => {
             ask_command(&on, CommandId::Undo.line(id), "nothing was undone").await?;
         }
-        CliCommand::Why { what } => {
+        CliCommand::Why { what, json: true } => {
+            print::line(&shown(on.ask(&ControlRequest::Why { what }).await?)?);
+        }
+        CliCommand::Why { what, json: false } => {
             ask_command(&on, CommandId::Why.line(what), "nothing was explained").await?;
         }
         CliCommand::Status { json } => return show_status(home, json).await,
@@ -164,13 +167,9 @@ async fn handle(cli: Cli) -> anyhow::Result<ExitCode> {
             let asking = config.agent.asking.clone();
             print::line(&explain.shown(&on.plan(config)?.tools, &asking)?);
         }
-        CliCommand::Send { to, file, markdown, text } => {
+        CliCommand::Send { to, file, markdown, json, text } => {
             let request = send::request(to, file, text, markdown)?;
-            if let Some(sent) = send::through_socket(home, &request).await? {
-                return Ok(send::tell(&sent));
-            }
-            let daemon = Daemon::open(on.plan(on.prepare()?)?).await?;
-            return Ok(send::tell(&daemon.send(request).await?));
+            return send::handle(&on, request, ResultForm::of(json)).await;
         }
         CliCommand::Cron(cron) => cron::handle(&on, cron).await?,
         CliCommand::Heartbeat { wish, json } => {

@@ -176,6 +176,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> ControlClient<S> {
             },
             Ok(ControlRequest::Actions { limit }) => requests::actions(server, limit).await,
             Ok(ControlRequest::Listing { what }) => requests::listing(server, what).await,
+            Ok(ControlRequest::Why { what }) => requests::why(server, &what).await,
             Ok(ControlRequest::Sessions { request }) => sessions::answer(server, request).await,
             Ok(ControlRequest::Doctor) => requests::examine(server).await,
             Ok(ControlRequest::Usage) => {

@@ -3,7 +3,7 @@
 
 mod backups;
 mod deliveries;
-mod gateway;
+pub mod gateway;
 mod indexing;
 pub mod logging;
 mod opening;
@@ -214,11 +214,14 @@ impl DaemonParts {
 impl Daemon {
     /// Locks the home, opens its files, and creates what is missing.
     pub async fn open(plan: DaemonParts) -> anyhow::Result<Self> {
-        let home = plan.home.clone();
-        let absent = opening::AbsentParts::of(&home);
-        let opened = Box::pin(Self::open_parts(plan)).await;
-        absent.give_to_account(&home);
-        opened.map_err(|error| opening::explain(&home, error))
+        let attempt = opening::OpeningAttempt::begin(&plan);
+        match Box::pin(Self::open_parts(plan)).await {
+            Ok(daemon) => {
+                attempt.succeed();
+                Ok(daemon)
+            }
+            Err(error) => Err(attempt.fail(error).await),
+        }
     }
 
     async fn open_parts(plan: DaemonParts) -> anyhow::Result<Self> {
@@ -426,25 +429,5 @@ impl Daemon {
         }
         tracing::info!("Stopped");
         Ok(())
-    }
-
-    /// Logs the start, with what the daemon consists of.
-    async fn log_start(&self) {
-        let skills = crate::workspace::skills::catalogue;
-        let found = self.services.workspace.run_blocking(skills).await;
-        for broken in &found.broken {
-            tracing::warn!(skill = %broken.path, reason = %broken.reason, "Skipped a skill");
-        }
-        let channels: Vec<_> = self.services.channels.keys().map(|name| name.as_str()).collect();
-        tracing::info!(
-            version = env!("CARGO_PKG_VERSION"),
-            home = %self.plan.home.display(),
-            provider = self.turns.models.default.name(),
-            channels = channels.join(", "),
-            tools = self.turns.tools.len(),
-            skills = found.skills.len(),
-            terminal = %self.terminal.name(),
-            "Started"
-        );
     }
 }

@@ -203,7 +203,7 @@ pub(super) async fn end(
 }
 
 /// Returns the sender of a command as a reader of actions.
-pub(super) fn reader_of(services: &Services, control: &WaitingMessage) -> ActionReader {
+fn reader_of(services: &Services, control: &WaitingMessage) -> ActionReader {
     ActionReader { people: services.bus.people.clone(), accounts: vec![control.account()] }
 }
 

@@ -1,5 +1,5 @@
 //! Notices for the owner: those that they get once, such as a context window smaller than assumed, with a key that
-//! identifies the subject, and those that they get each time.
+//! identifies the subject; those about a trouble, once until it is over; and those that they get each time.
 
 use rusqlite::Connection;
 
@@ -25,6 +25,53 @@ pub async fn notify_owner(bus: &Bus, key: String, text: String) -> Result<(), St
         Ok(())
     };
     bus.store.write("notice", Sync::Now, put_once).await?;
+    bus.outbox.notify();
+    Ok(())
+}
+
+/// The condition for the keys of a subject's troubles: the subject, a blank and a detail.
+const OF_SUBJECT: &str = "key > ?1 || ' ' AND key < ?1 || '!'";
+
+/// Tells the owner of a trouble, once until its end is told, also across restarts. Returns false if there is no owner yet,
+/// so that a later call can tell of it.
+pub async fn tell_of_trouble(
+    bus: &Bus,
+    subject: &'static str,
+    detail: &str,
+    text: String,
+) -> Result<bool, StoreError> {
+    let key = format!("{subject} {detail}");
+    let lookup_key = key.clone();
+    let look = move |store: &Connection| {
+        Ok((is_known(store, &lookup_key)?, people::owner_address(store)?.is_some()))
+    };
+    match bus.store.read(look).await? {
+        (true, _) => Ok(true),
+        (false, false) => Ok(false),
+        (false, true) => notify_owner(bus, key, text).await.map(|()| true),
+    }
+}
+
+/// Tells the owner that all troubles of a subject are over, if they were told of one.
+pub async fn tell_of_end(bus: &Bus, subject: &'static str, text: String) -> Result<(), StoreError> {
+    let is_told = move |store: &Connection| {
+        let told = format!("SELECT 1 FROM notices WHERE {OF_SUBJECT}");
+        store.prepare_cached(&told)?.exists([subject])
+    };
+    if !bus.store.read(is_told).await? {
+        return Ok(());
+    }
+    let end = move |store: &Connection| {
+        let delete = format!("DELETE FROM notices WHERE {OF_SUBJECT}");
+        let ended = store.prepare_cached(&delete)?.execute([subject])?;
+        if ended > 0
+            && let Some(owner) = people::owner_address(store)?
+        {
+            outbox::put(store, &owner, None, &text)?;
+        }
+        Ok(())
+    };
+    bus.store.write("notice", Sync::Now, end).await?;
     bus.outbox.notify();
     Ok(())
 }

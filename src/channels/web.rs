@@ -122,6 +122,11 @@ impl Web {
         });
     }
 
+    /// Returns a receiver with the state of the gateway's port.
+    pub fn watch_port(&self) -> watch::Receiver<GatewayPort> {
+        self.port.subscribe()
+    }
+
     /// Attaches a page to a chat. It is detached when the receiver is dropped.
     pub fn attach(&self, chat: &ChatId) -> mpsc::Receiver<PageNotice> {
         self.pages.attach(chat)

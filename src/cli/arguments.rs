@@ -105,8 +105,11 @@ pub(super) enum CliCommand {
     },
     /// Explain an action or a file: who asked for it, and what had been read
     Why {
-        /// The number of the action, as `actions` shows it, or a path in the workspace
+        /// The number of the action, as `actions` shows it, a path in the workspace, or "fact NUMBER"
         what: String,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
     },
     /// Show the tokens used and what they cost
     Usage(usage::Args),
@@ -149,6 +152,9 @@ pub(super) enum CliCommand {
         /// Format the text as Markdown; without this it is sent as it is
         #[arg(long)]
         markdown: bool,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
         /// The text; if there is none, and no file, it is read from standard input
         text: Option<String>,
     },

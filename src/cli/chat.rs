@@ -31,9 +31,11 @@ use crate::control::{
 };
 use crate::conversation::actions::{Action, ActionReader, ActionScope};
 use crate::conversation::ledger::breakdown::describe_usage;
+use crate::daemon::starts::{self, FoundDamage};
 use crate::people::persons::PersonAccount;
 use crate::people::{self, LOCAL, People};
 use crate::provider::rehearsal;
+use crate::replies;
 use crate::store::{self, HomeLock, LockHolder};
 use crate::tasks::schedule;
 use talking::send;
@@ -132,6 +134,9 @@ pub(super) async fn ask(home: &Path, request: &ControlRequest) -> anyhow::Result
     let Some(stream) = connect(home).await? else {
         match HomeLock::holder(home) {
             Some(holder) => bail!("{}: {}", not_open_yet(&holder), open_advice(&holder)),
+            None if starts::found_damage(home) != FoundDamage::None => {
+                bail!("no daemon runs on {}: {}", home.display(), replies::LAST_START_FOUND_DAMAGE)
+            }
             None => {
                 bail!("no daemon runs on {}: start it with {}", home.display(), start_command(home))
             }
@@ -285,6 +290,7 @@ fn is_answered_as_in_chat(request: &ControlRequest) -> bool {
             | ControlRequest::Heartbeat { .. }
             | ControlRequest::People { .. }
             | ControlRequest::Budget { .. }
+            | ControlRequest::Why { .. }
     )
 }
 

@@ -13,7 +13,7 @@ use super::invocation::{Invocation, warnings};
 use super::{chat, print, systemd};
 use crate::backup::{self, known_folder};
 use crate::channels::{self, Channel};
-use crate::config::{Config, ConfigErrors};
+use crate::config::{self, Config, ConfigErrors, last_good};
 use crate::control::{ControlRequest, Response, Status};
 use crate::daemon::{self, starts};
 use crate::doctor::backups::{self, BackupState};
@@ -43,7 +43,7 @@ pub(super) async fn run(on: &Invocation, fix: bool, json: bool) -> anyhow::Resul
         loaded = on.load_to_run();
     }
     let daemon = chat::daemon_state(home).await;
-    let mut findings = check_here(home, &loaded, rights, daemon.status());
+    let mut findings = check_here(on, &loaded, rights, daemon.status());
     findings.push(daemon_finding(home, &daemon));
     match (&daemon, &loaded) {
         (DaemonState::Answers(_), _) => findings.extend(ask_daemon(home).await),
@@ -76,13 +76,14 @@ fn check_rights(home: &Path, loaded: &Result<Config, ConfigErrors>) -> Vec<Findi
 /// Makes the other checks for which no platform, model or service is asked, and returns them with those of the rights.
 /// `status` is the one of the running daemon.
 fn check_here(
-    home: &Path,
+    on: &Invocation,
     loaded: &Result<Config, ConfigErrors>,
     rights: Vec<Finding>,
     status: Option<&Status>,
 ) -> Vec<Finding> {
+    let home = &on.home;
     let store = store_checks::check_store(home, status.map(|status| status.health.store));
-    let mut findings = config_findings(home, loaded, store.is_readable);
+    let mut findings = config_findings(on, loaded, store.is_readable);
     findings.extend(rights);
     findings.push(store.finding);
     findings.push(workspace::check_workspace(home, store.was_used));
@@ -116,7 +117,7 @@ fn check_here(
 
 /// Returns a finding for the config, and one for each of its warnings.
 fn config_findings(
-    home: &Path,
+    on: &Invocation,
     loaded: &Result<Config, ConfigErrors>,
     has_readable_store: bool,
 ) -> Vec<Finding> {
@@ -124,17 +125,34 @@ fn config_findings(
     let config = match loaded {
         Ok(config) => config,
         Err(faults) => {
-            let advice = "correct these lines; `peacrab check` reads the file again";
-            return vec![Finding::wrong(CHECK, faults.to_string()).advise(advice)];
+            return vec![Finding::wrong(CHECK, faults.to_string()).advise(config_advice(on))];
         }
     };
     // Several depend on who was paired.
     let warnings = match has_readable_store {
-        true => warnings(config, home),
-        false => config.cautions(home),
+        true => warnings(config, &on.home),
+        false => config.cautions(&on.home),
     };
     let warnings = warnings.into_iter().map(|warning| Finding::warning(CHECK, warning));
     std::iter::once(Finding::ok(CHECK, "valid")).chain(warnings).collect()
+}
+
+/// Returns what to do about a config that cannot be used, with the last one that worked.
+fn config_advice(on: &Invocation) -> String {
+    let file = config::file(&on.home, on.config.as_deref());
+    if let Some(kept) = last_good::lost(&on.home, on.config.as_deref()) {
+        return format!(
+            "take back the last one that worked: `cp -p {} {}`; then `peacrab reload` if a daemon runs, else start it",
+            config::quoted(&kept),
+            config::quoted(&file)
+        );
+    }
+    if on.config.is_some() && matches!(file.try_exists(), Ok(false)) {
+        return "name a file that is there with --config".to_owned();
+    }
+    let kept = last_good::kept(&on.home);
+    let kept = kept.map(|kept| format!("; the last one that worked is kept in {}", kept.display()));
+    format!("correct these lines; `peacrab check` reads the file again{}", kept.unwrap_or_default())
 }
 
 /// Prints a finding: a line for the result, one for what to do.

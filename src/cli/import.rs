@@ -2,10 +2,12 @@
 //! downloads/ until their owner accepts each, and jobs are only proposed. Nothing of the other bot is changed.
 
 pub mod formats;
+mod left_out;
 mod other_folder;
 mod sparse;
 mod wanted;
 
+use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::path::{Component, Path, PathBuf};
 
@@ -19,10 +21,10 @@ use super::invocation::Invocation;
 use super::print::{self, ResultForm};
 use super::progress::ProgressLine;
 use crate::atomic_file;
-use crate::replies;
 use crate::types::commands::CommandId;
 use crate::workspace::{NewFolder, PathError, WorkspacePath};
 use formats::{ImportedJob, OtherSession, read_jobs, read_session};
+use left_out::{LeftOutLines, typeable};
 use other_folder::{OtherFolder, UnreadFile};
 use wanted::{NOT_IMPORTED, first_name, is_wanted_folder, reason_to_leave_out};
 
@@ -40,9 +42,6 @@ const SESSION_BYTES_MAX: u64 = 64 << 20;
 
 /// Lists of jobs, in bytes: each job is a line of the report.
 const JOBS_BYTES_MAX: u64 = 1 << 20;
-
-/// Files and folders that are named because they are left out; the others are counted.
-const LEFT_OUT_MAX: usize = 100;
 
 /// Depth of the folders that are looked at.
 const DEPTH_MAX: usize = 8;
@@ -79,13 +78,6 @@ struct Report {
     sessions: Vec<String>,
     jobs: Vec<ImportedJob>,
     left_out: LeftOutLines,
-}
-
-/// The names of what was not imported, with the reasons.
-#[derive(Default)]
-struct LeftOutLines {
-    lines: Vec<String>,
-    more: usize,
 }
 
 /// Imports from the folder of another bot, and prints a report.
@@ -233,23 +225,17 @@ impl Import<'_> {
     }
 
     fn leave_out(&mut self, path: &Path, why: impl Display) {
-        let left_out = &mut self.report.left_out;
-        let line = format!("{}: {why}", typeable(path));
-        // A summary may belong to two files.
-        if left_out.lines.contains(&line) {
-            return;
-        }
-        if left_out.lines.len() < LEFT_OUT_MAX {
-            left_out.lines.push(line);
-        } else {
-            left_out.more += 1;
-        }
+        self.report.left_out.add(path, why);
     }
 
-    /// Writes conversations down as texts.
+    /// Writes conversations down as texts. Of one in both formats, the lines are read: a bot that has changed to them goes on
+    /// there.
     fn convert_sessions(&mut self, within: &OtherFolder) -> anyhow::Result<()> {
         let folder = within.below(Path::new("sessions"));
-        for entry in self.entries(&folder, Path::new("sessions")) {
+        let mut entries = self.entries(&folder, Path::new("sessions"));
+        entries.sort_by_key(|entry| !entry.file_name().as_encoded_bytes().ends_with(b".jsonl"));
+        let mut converted = BTreeSet::new();
+        for entry in entries {
             let name = entry.file_name();
             let shown = name.to_string_lossy().into_owned();
             if is_hidden(&entry) || shown.ends_with(".meta.json") {
@@ -261,6 +247,13 @@ impl Import<'_> {
                 self.leave_out(&path, NOT_IMPORTED);
                 continue;
             };
+            if converted.contains(stem) {
+                self.leave_out(
+                    &path,
+                    format_args!("{}.jsonl was imported", typeable(Path::new(stem))),
+                );
+                continue;
+            }
             let text = match folder.read_text(&name, SESSION_BYTES_MAX) {
                 Ok(text) => text,
                 Err(why) => {
@@ -270,8 +263,11 @@ impl Import<'_> {
             };
             let summary = self.summary(folder, stem);
             match read_session(&text, summary.as_deref()) {
-                Some(OtherSession { messages: 0, .. }) => {}
-                Some(session) => self.put_session(stem, &session)?,
+                Some(OtherSession { messages: 0, .. }) => self.leave_out(&path, "has no messages"),
+                Some(session) => {
+                    self.put_session(stem, &session)?;
+                    converted.insert(stem.to_owned());
+                }
                 None => self.leave_out(&path, "cannot be read"),
             }
         }
@@ -359,14 +355,6 @@ impl Import<'_> {
     }
 }
 
-impl LeftOutLines {
-    /// All lines, with one for those that are not named.
-    fn all(&self) -> Vec<String> {
-        let more = (self.more > 0).then(|| format!("and {} more", self.more));
-        self.lines.iter().cloned().chain(more).collect()
-    }
-}
-
 impl Report {
     fn list_of(&mut self, path: &Path) -> &mut Vec<String> {
         let first = first_name(path);
@@ -378,16 +366,6 @@ impl Report {
             &mut self.others
         }
     }
-}
-
-/// Returns a path on one line, as it can be typed in a chat: with `_` for other signs.
-fn typeable(path: &Path) -> String {
-    let is_other = |sign: char| {
-        sign.is_control()
-            || replies::is_invisible(sign)
-            || matches!(sign, '\\' | '\u{2028}' | '\u{2029}' | char::REPLACEMENT_CHARACTER)
-    };
-    path.to_string_lossy().replace(is_other, "_")
 }
 
 fn is_hidden(entry: &DirEntry) -> bool {

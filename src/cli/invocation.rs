@@ -51,8 +51,12 @@ impl Invocation {
         Ok(config)
     }
 
-    /// Loads the config of a daemon that runs; its secrets stay out of the log from now on.
-    pub(super) fn load_again(&self) -> anyhow::Result<Config> {
+    /// Loads the config of a daemon that runs; its secrets stay out of the log from now on. `has_file` is true if it runs
+    /// with a config file, which must still be there.
+    pub(super) fn load_again(&self, has_file: bool) -> anyhow::Result<Config> {
+        if has_file {
+            last_good::refuse_gone(&self.home, self.config.as_deref())?;
+        }
         let config = self.load_to_run()?;
         logging::redact_also(Redactor::new(config.secrets()));
         let warnings = warnings(&config, &self.home);

@@ -59,12 +59,12 @@ pub(super) async fn run(on: &Invocation) -> anyhow::Result<ExitCode> {
     });
     let mut next = Some(first?);
     let mut restarts = false;
-    while let Some(NextDaemon { mut plan, text }) = next {
+    while let Some(NextDaemon { mut plan, file }) = next {
         plan.store.on_full = OnFull::Wait;
         plan.supervision = Supervision {
             watchdog: watchdog_of_systemd(),
             counts_starts: true,
-            config_check: Some(config_check(on)),
+            config_check: Some(config_check(on, file.exists)),
         };
         let daemon = tokio::select! {
             biased;
@@ -77,7 +77,7 @@ pub(super) async fn run(on: &Invocation) -> anyhow::Result<ExitCode> {
         };
         report_lost_config(on, &daemon.control_server().turns.services.bus).await;
         let agent = Arc::clone(&daemon.control_server().agent);
-        next = Box::pin(run_daemon(on, daemon, text, &sender, &mut signals)).await?;
+        next = Box::pin(run_daemon(on, daemon, file, &sender, &mut signals)).await?;
         restarts = agent.restart.as_ref().is_some_and(|restart| restart.stop.is_cancelled());
     }
     let code = on.environment.restart_code().filter(|_| restarts);
@@ -95,19 +95,26 @@ async fn report_lost_config(on: &Invocation, bus: &Bus) {
 }
 
 /// Returns the check before a restart: the config must load, and give the parts of a daemon.
-fn config_check(on: &Invocation) -> ConfigCheck {
+fn config_check(on: &Invocation, has_file: bool) -> ConfigCheck {
     let on = on.clone();
     Arc::new(move || {
-        let planned = on.load_again().and_then(|config| on.plan(config));
+        let planned = on.load_again(has_file).and_then(|config| on.plan(config));
         planned.map(drop).map_err(|error| {
             replies::restart_refused(&format!("{error:#}"), last_good::kept(&on.home).as_deref())
         })
     })
 }
 
-/// A daemon that is about to start, and the text of its config file.
+/// A daemon that is about to start, and its config file.
 struct NextDaemon {
     plan: DaemonParts,
+    file: UsedFile,
+}
+
+/// The config file of a daemon.
+struct UsedFile {
+    /// False if only the environment counts.
+    exists: bool,
     /// None without a file, or if it was changed while it was read.
     text: Option<String>,
 }
@@ -119,8 +126,10 @@ impl NextDaemon {
     ) -> anyhow::Result<Self> {
         let read = || last_good::current_text(&on.home, on.config.as_deref());
         let text = read();
+        let exists = text.is_some();
         let plan = on.plan(load()?)?;
-        Ok(Self { plan, text: text.filter(|text| read().as_ref() == Some(text)) })
+        let text = text.filter(|text| read().as_ref() == Some(text));
+        Ok(Self { plan, file: UsedFile { exists, text } })
     }
 }
 
@@ -137,10 +146,11 @@ fn watchdog_of_systemd() -> Option<Watchdog> {
 async fn run_daemon(
     on: &Invocation,
     daemon: Daemon,
-    text: Option<String>,
+    file: UsedFile,
     reloads: &mpsc::Sender<ReloadRequest>,
     signals: &mut Signals,
 ) -> anyhow::Result<Option<NextDaemon>> {
+    let UsedFile { exists: has_file, text } = file;
     let stop = CancellationToken::new();
     let server = daemon.control_server();
     server.reloads.set(reloads.clone()).ok();
@@ -153,7 +163,7 @@ async fn run_daemon(
     let watching = async {
         let mut terminal = pin!(terminal);
         let next = tokio::select! {
-            next = next_plan(on, signals, &server) => next,
+            next = next_plan(on, signals, &server, has_file) => next,
             () = &mut terminal => None,
             () = until.cancelled() => None,
         };
@@ -186,6 +196,7 @@ async fn next_plan(
     on: &Invocation,
     signals: &mut Signals,
     server: &ControlServer,
+    has_file: bool,
 ) -> Option<NextDaemon> {
     loop {
         tokio::select! {
@@ -195,7 +206,7 @@ async fn next_plan(
                 if chat::has_own_terminal() {
                     return None;
                 }
-                if let Ok(plan) = read_again(on, server).await {
+                if let Ok(plan) = read_again(on, server, has_file).await {
                     return Some(plan);
                 }
             }
@@ -204,7 +215,7 @@ async fn next_plan(
                     answer.send(Err(replies::RELOAD_IN_TERMINAL.to_owned())).ok();
                     continue;
                 }
-                let read = read_again(on, server).await;
+                let read = read_again(on, server, has_file).await;
                 answer.send(read.as_ref().map(|_| replies::RELOADED.to_owned()).map_err(String::clone)).ok();
                 timeout(ANSWER_TIME_MAX, written).await.ok();
                 if let Ok(plan) = read {
@@ -216,8 +227,12 @@ async fn next_plan(
 }
 
 /// Reads the config again. If it cannot be used, the log and the owner get the reason.
-async fn read_again(on: &Invocation, server: &ControlServer) -> Result<NextDaemon, String> {
-    let planned = NextDaemon::load(on, || on.load_again());
+async fn read_again(
+    on: &Invocation,
+    server: &ControlServer,
+    has_file: bool,
+) -> Result<NextDaemon, String> {
+    let planned = NextDaemon::load(on, || on.load_again(has_file));
     let error = match planned {
         Ok(plan) => {
             tracing::info!("Read the config again");

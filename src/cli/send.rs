@@ -1,15 +1,19 @@
-//! `peacrab send`: a message of a script's, by way of the daemon that runs.
+//! `peacrab send`: a message of a script's, by way of the daemon that runs. Where none runs, this process sends it.
 
 use std::io::{IsTerminal as _, Read as _, stdin};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
+use serde_json::json;
 
-use super::{chat, print};
+use super::chat;
+use super::invocation::Invocation;
+use super::print::{self, ResultForm};
 use crate::channels::markup::unescaped;
 use crate::control::send::{SendOutcome, SendRequest, TEXT_BYTES_MAX};
 use crate::control::{ControlRequest, Response};
+use crate::daemon::Daemon;
 
 /// Makes the request: a given text, or else without files the standard input.
 pub(super) fn request(
@@ -42,6 +46,28 @@ pub(super) fn request(
     Ok(SendRequest { to, text, files, markdown })
 }
 
+/// Sends the message, and gives the exit code for what became of it.
+pub(super) async fn handle(
+    on: &Invocation,
+    request: SendRequest,
+    form: ResultForm,
+) -> anyhow::Result<ExitCode> {
+    let to = request.to.clone();
+    let sent = match through_socket(&on.home, &request).await? {
+        Some(sent) => sent,
+        None => {
+            let daemon = Daemon::open(on.plan(on.prepare()?)?).await?;
+            daemon.send(request).await?
+        }
+    };
+    if form == ResultForm::Json
+        && let Some((outcome, words)) = outcome_of(&sent)
+    {
+        print::json(&json!({ "to": to, "outcome": outcome, "words": unescaped(words) }));
+    }
+    Ok(tell(&sent, form))
+}
+
 /// Returns the daemon's response. None if no daemon runs.
 pub(super) async fn through_socket(
     home: &Path,
@@ -56,6 +82,16 @@ pub(super) async fn through_socket(
     }
 }
 
+/// Returns the outcome for a script, with its explanation. None for a request that was refused, of which nothing was sent.
+fn outcome_of(sent: &SendOutcome) -> Option<(&'static str, &str)> {
+    match sent {
+        SendOutcome::Arrived(words) => Some(("delivered", words.as_str())),
+        SendOutcome::Refused(_) => None,
+        SendOutcome::Lost(words) => Some(("lost", words.as_str())),
+        SendOutcome::Waits(words) => Some(("waits", words.as_str())),
+    }
+}
+
 /// It will not arrive, or not whole.
 const LOST: u8 = 3;
 
@@ -63,10 +99,12 @@ const LOST: u8 = 3;
 const WAITS: u8 = 4;
 
 /// Says what became of it, and gives the exit code for that.
-pub(super) fn tell(sent: &SendOutcome) -> ExitCode {
+fn tell(sent: &SendOutcome, form: ResultForm) -> ExitCode {
     let (words, code) = match sent {
         SendOutcome::Arrived(words) => {
-            print::line(words);
+            if form == ResultForm::Words {
+                print::line(words);
+            }
             return ExitCode::SUCCESS;
         }
         SendOutcome::Refused(words) => (words, ExitCode::FAILURE),

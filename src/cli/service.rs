@@ -15,7 +15,9 @@ use super::print::{self, ResultForm};
 use super::service_environment;
 use super::systemd::{self, Manager, UNIT};
 use crate::config::Environment;
+use crate::daemon::starts::{self, FoundDamage};
 use crate::doctor::service::ServiceState;
+use crate::replies;
 
 /// The unit of the system, as packages install it.
 pub const SYSTEM_UNIT: &str = include_str!("../../packaging/peacrab.service");
@@ -149,6 +151,9 @@ async fn show_status(
         Ok(words) => words,
         Err(_) => format!("{UNIT}: {}, {}", state.active, state.unit_file),
     });
+    if !runs && starts::found_damage(&on.home) != FoundDamage::None {
+        bail!("the service does not run: {}", replies::LAST_START_FOUND_DAMAGE);
+    }
     if !runs {
         bail!("the service does not run; `peacrab service logs` shows why");
     }

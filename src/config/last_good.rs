@@ -55,7 +55,7 @@ pub fn refuse_lost(
         Ok(mut config) if config.platforms().next().is_some() => {
             config.notes.push(format!(
                 "{} is gone, although this home was used with a config file: only the environment counts. If that is \
-                 meant, delete {FILE} beside it, which is a copy of the last one that worked",
+                 meant, delete {FILE} beside it, which is a copy of the last one that worked; if not, copy that to it",
                 file.display()
             ));
             return Ok(config);
@@ -63,10 +63,23 @@ pub fn refuse_lost(
         Ok(_) => Vec::new(),
         Err(ConfigErrors(faults)) => faults,
     };
+    faults.push(gone(file));
+    Err(ConfigErrors(faults))
+}
+
+/// Refuses to read the config again if the file is gone with which the daemon runs, also if the environment starts a
+/// platform: that would be another config, with other people in it, and nobody has chosen it.
+pub fn refuse_gone(home: &Path, explicit: Option<&Path>) -> Result<(), ConfigErrors> {
+    match lost(home, explicit) {
+        None => Ok(()),
+        Some(_) => Err(ConfigErrors(vec![gone(super::file(home, explicit))])),
+    }
+}
+
+fn gone(file: PathBuf) -> Fault {
     let message = format!(
         "is gone, although this home was used with a config file: bring it back ({FILE} beside it is a copy of the last \
          one that worked), name it with --config, or move that copy away to do without a config file"
     );
-    faults.push(Fault::new(FaultPlace::File(file), &message));
-    Err(ConfigErrors(faults))
+    Fault::new(FaultPlace::File(file), &message)
 }

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use crate::conversation::ledger::USAGE_PERIOD;
 use crate::conversation::ledger::breakdown::{UsageBy, UsageSum, usage_by, usage_since};
 use crate::conversation::ledger::sums::{LedgerFilter, spent_since};
-use crate::memory::facts::{self, Fact};
+use crate::memory::facts;
 use crate::memory::recall::RecallKey;
 use crate::people::listing::{self, ListedPerson};
 use crate::people::{self as access, People, Role};
@@ -71,7 +71,7 @@ pub fn read(
             let keys = accounts.map(|it| RecallKey::current_of_account(store, &it.channel, &it.id));
             let keys: Vec<_> = keys.collect::<rusqlite::Result<_>>()?;
             let known = facts::list(store, &keys)?;
-            known.iter().map(|fact| fact_json(fact, zone)).collect::<Vec<_>>().into()
+            known.iter().map(|fact| fact.listing(zone)).collect::<Vec<_>>().into()
         }
         Listing::Jobs => schedule::listing(store, &JobScope::All, zone)?.into(),
         Listing::Job { id } => schedule::job_listing(store, &JobScope::All, id, zone)?,
@@ -99,14 +99,6 @@ pub fn heartbeat(shown: HeartbeatShown) -> Value {
         "every_minutes": shown.every_minutes, "quiet": shown.quiet, "off": shown.off, "next": shown.next,
         "file_asks": shown.asks, "has_somebody": shown.has_somebody, "last": last, "last_day": counts,
         "tokens_today": tokens_today, "tokens_max": tokens_max,
-    })
-}
-
-fn fact_json(fact: &Fact, zone: Tz) -> Value {
-    let day = fact.made.with_timezone(&zone).format("%Y-%m-%d").to_string();
-    json!({
-        "number": fact.id.0, "kind": fact.kind.as_str(), "text": fact.text, "made": day,
-        "status": fact.status.as_str(), "origin": fact.origin.as_str(), "accesses": fact.accesses, "sources": fact.sources,
     })
 }
 

@@ -45,6 +45,10 @@ pub enum ControlRequest {
     Listing {
         what: Listing,
     },
+    /// The explanation of an action, a file or a fact, as a listing.
+    Why {
+        what: String,
+    },
     /// The owner's conversations.
     Sessions {
         request: SessionsRequest,

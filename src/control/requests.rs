@@ -111,6 +111,12 @@ pub(super) async fn actions(server: &ControlServer, limit: usize) -> Result<Resp
     services.bus.store.read(list).await.map(Response::Actions)
 }
 
+/// Explains an action, a file or a fact, as JSON.
+pub(super) async fn why(server: &ControlServer, what: &str) -> Result<Response, StoreError> {
+    let explained = agent::why_listing(&server.turns.services, server.terminal.name(), what);
+    Ok(explained.await?.map_or_else(Response::Failed, Response::Listing))
+}
+
 pub(super) async fn pair(server: &ControlServer, words: &[String]) -> Result<Response, StoreError> {
     let Some(pairing) = Pairing::parse(words.iter().map(String::as_str)) else {
         return Ok(Response::Failed(replies::PAIR_USAGE.to_owned()));
@@ -198,7 +204,7 @@ pub(super) async fn examine(server: &ControlServer) -> Result<Response, StoreErr
         let check = format!("MCP server {}", mcp_server.name);
         findings.push(match (mcp_server.trouble, mcp_server.up) {
             (Some(trouble), _) => Finding::wrong(check, format!("down: {trouble}"))
-                .advise("correct its section in the config, or start it, and restart the daemon"),
+                .advise("correct its section in the config and run `peacrab reload`, or start it: it is tried again by itself"),
             (None, true) => Finding::ok(check, format!("up, {} tools", mcp_server.tools)),
             (None, false) => Finding::warning(check, "starting"),
         });

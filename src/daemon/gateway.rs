@@ -1,4 +1,7 @@
-//! The gateway's part of a daemon: its channel, and the task that listens.
+//! The gateway's part of a daemon: its channel, the task that listens, and the one that tells the owner if it cannot.
+
+#[cfg(feature = "gateway")]
+pub mod port;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -61,6 +64,14 @@ impl GatewayPart {
         use crate::gateway::{self, HttpGateway};
 
         let Some((config, entrance)) = &self.0 else { return };
+        let (bus, listen) = (server.turns.services.bus.clone(), config.listen);
+        let web = Arc::clone(&entrance.web);
+        source_tasks.spawn(respawn("the watch over the port", sources.clone(), move |stop| {
+            let (bus, state) = (bus.clone(), web.watch_port());
+            async move {
+                stop.run_until_cancelled(port::tell_owner(&bus, listen, state)).await;
+            }
+        }));
         let (config, server) = (config.clone(), Arc::clone(server));
         let gateway = HttpGateway::new(config, server, entrance.clone(), sources.clone());
         let gateway = Arc::new(gateway);

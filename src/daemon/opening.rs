@@ -1,7 +1,7 @@
-//! Opens the store, also on a full disk.
+//! Opens the store, also on a full disk, and reports the start and what keeps it from starting.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,8 @@ use crate::bus::{Bus, notices, restarted};
 use crate::channels::Channel;
 use crate::channels::direct::{self, DirectOutcome};
 use crate::conversation::{deferred, ledger};
-use crate::daemon::DaemonParts;
+use crate::daemon::starts::{self, FoundDamage};
+use crate::daemon::{Daemon, DaemonParts};
 use crate::people::{self, Access};
 use crate::replies;
 use crate::store::{
@@ -29,6 +30,7 @@ use crate::trust::path_watch;
 use crate::turn::background;
 use crate::types::message::ChannelName;
 use crate::types::safe_mode::SafeMode;
+use crate::workspace::skills;
 
 /// Pause before a full disk is checked again.
 const DISK_FULL_PAUSE: Duration = Duration::from_secs(10);
@@ -49,22 +51,68 @@ pub(super) struct OpenedStore {
 }
 
 /// The store and the folders of a home that were not there before it was opened.
-pub(super) struct AbsentParts(Vec<&'static str>);
+struct AbsentParts(Vec<&'static str>);
 
 impl AbsentParts {
-    pub(super) fn of(home: &Path) -> Self {
+    fn of(home: &Path) -> Self {
         let parts = [FILE, "state.db-wal", "state.db-shm"].into_iter().chain(backup::FOLDERS);
         Self(parts.filter(|name| !home.join(name).exists()).collect())
     }
 
     /// Gives them to the account of the home, if root has made them: the next daemon may be that account's.
-    pub(super) fn give_to_account(self, home: &Path) {
+    fn give_to_account(self, home: &Path) {
         // Without a home, nothing was made.
         for part in self.0.into_iter().filter(|_| home.is_dir()) {
             if let Err(error) = atomic_file::give_to_owner(home, &home.join(part)) {
                 tracing::warn!(part, %error, "Cannot give this to the account of the home");
             }
         }
+    }
+}
+
+/// A home before it is opened.
+pub(super) struct OpeningAttempt {
+    home: PathBuf,
+    absent: AbsentParts,
+    /// The channels of a daemon that is to run. None for a command that needs the home for one request.
+    channels: Option<BTreeMap<ChannelName, (Arc<dyn Channel>, Access)>>,
+}
+
+impl OpeningAttempt {
+    pub(super) fn begin(parts: &DaemonParts) -> Self {
+        let home = parts.home.clone();
+        let absent = AbsentParts::of(&home);
+        let channels = parts.supervision.counts_starts.then(|| parts.channels.clone());
+        Self { home, absent, channels }
+    }
+
+    /// Notes that the home was opened.
+    pub(super) fn succeed(self) {
+        self.absent.give_to_account(&self.home);
+        if self.channels.is_some() {
+            starts::note_damage(&self.home, FoundDamage::None);
+        }
+    }
+
+    /// Explains the failure. The owner hears of damage once, if the damaged store still tells where they are.
+    pub(super) async fn fail(self, error: anyhow::Error) -> anyhow::Error {
+        let Self { home, absent, channels } = self;
+        absent.give_to_account(&home);
+        let error = explain(&home, error);
+        let is_damaged =
+            matches!(error.downcast_ref::<OpenError>(), Some(OpenError::Damaged { .. }));
+        let Some(channels) = channels.filter(|_| is_damaged) else { return error };
+        if starts::found_damage(&home) != FoundDamage::Told {
+            let outcome = tell_past_outbox(&home, &channels, replies::START_FINDS_DAMAGE).await;
+            starts::note_damage(
+                &home,
+                match outcome {
+                    DirectOutcome::Arrived | DirectOutcome::Unclear => FoundDamage::Told,
+                    DirectOutcome::NotSent => FoundDamage::Untold,
+                },
+            );
+        }
+        error
     }
 }
 
@@ -93,7 +141,8 @@ pub(super) async fn store(
                 let longer = NotifyState::ExtendTimeoutUsec(WAIT_EXTENSION_US);
                 sd_notify::notify(&[longer, NotifyState::Watchdog]).ok();
                 if next_message.is_some_and(|next| next <= Instant::now()) {
-                    let outcome = tell_of_wait(home, channels).await;
+                    let outcome =
+                        tell_past_outbox(home, channels, replies::START_WAITS_FOR_SPACE).await;
                     next_message = outcome.pause().map(|pause| Instant::now() + pause);
                 }
                 sleep(DISK_FULL_PAUSE).await;
@@ -113,16 +162,17 @@ pub(super) async fn store(
     Ok((store, OpenedStore { at, newest }))
 }
 
-/// Tells the owner that the start waits for space. Nothing is sent if nobody is known as the owner.
-async fn tell_of_wait(
+/// Tells the owner that the daemon cannot start. Nothing is sent if nobody is known as the owner.
+async fn tell_past_outbox(
     home: &Path,
     channels: &BTreeMap<ChannelName, (Arc<dyn Channel>, Access)>,
+    words: &str,
 ) -> DirectOutcome {
     let Some(owner) = try_read(home, people::owner_address).flatten() else {
         return DirectOutcome::NotSent;
     };
     let Some((channel, _)) = channels.get(&owner.channel) else { return DirectOutcome::NotSent };
-    direct::send(channel.as_ref(), owner, replies::START_WAITS_FOR_SPACE).await
+    direct::send(channel.as_ref(), owner, words).await
 }
 
 /// Tells systemd, and with it `peacrab update`, that a migration makes progress.
@@ -135,7 +185,7 @@ fn report_migration(progress: MigrationProgress) {
 }
 
 /// Names the file, and what to do, if the error of a start is that of the store and says neither.
-pub(super) fn explain(home: &Path, error: anyhow::Error) -> anyhow::Error {
+fn explain(home: &Path, error: anyhow::Error) -> anyhow::Error {
     if error.downcast_ref::<OpenError>().is_some() {
         return error;
     }
@@ -211,5 +261,26 @@ pub(super) async fn report_restart(bus: &Bus) {
     match bus.store.write("restarted", Sync::Now, restarted::report).await {
         Ok(()) => bus.outbox.notify(),
         Err(error) => tracing::warn!(%error, "Cannot report back after the restart"),
+    }
+}
+
+impl Daemon {
+    /// Logs the start, with what the daemon consists of.
+    pub(super) async fn log_start(&self) {
+        let found = self.services.workspace.run_blocking(skills::catalogue).await;
+        for broken in &found.broken {
+            tracing::warn!(skill = %broken.path, reason = %broken.reason, "Skipped a skill");
+        }
+        let channels: Vec<_> = self.services.channels.keys().map(|name| name.as_str()).collect();
+        tracing::info!(
+            version = env!("CARGO_PKG_VERSION"),
+            home = %self.plan.home.display(),
+            provider = self.turns.models.default.name(),
+            channels = channels.join(", "),
+            tools = self.turns.tools.len(),
+            skills = found.skills.len(),
+            terminal = %self.terminal.name(),
+            "Started"
+        );
     }
 }

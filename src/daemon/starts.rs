@@ -37,6 +37,20 @@ pub struct StartRecord {
     pub unexpected: Vec<u64>,
     /// True if the owner was notified of the safe mode.
     pub is_reported: bool,
+    /// The damage of the store by which the last start failed.
+    #[serde(default)]
+    pub damage: FoundDamage,
+}
+
+/// Damage of the store by which a start failed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FoundDamage {
+    #[default]
+    None,
+    /// The owner could not be told.
+    Untold,
+    Told,
 }
 
 impl StartRecord {
@@ -51,7 +65,8 @@ impl StartRecord {
         let surplus = unexpected.len().saturating_sub(REMEMBERED_MAX);
         unexpected.drain(..surplus);
         let is_reported = self.is_reported && unexpected.len() >= STARTS_MAX;
-        Self { boot: boot.to_owned(), runs: true, unexpected, is_reported }
+        let damage = self.damage;
+        Self { boot: boot.to_owned(), runs: true, unexpected, is_reported, damage }
     }
 
     /// Returns the number of starts that led to the safe mode. None if there is no reason for it.
@@ -80,6 +95,21 @@ pub(super) fn note_reported(home: &Path) {
     let record = StartRecord { is_reported: true, ..read_record(home) };
     if let Err(error) = write_record(home, &record) {
         tracing::warn!(%error, "Cannot record that the owner knows about the safe mode");
+    }
+}
+
+/// Returns the damage by which the last start failed.
+pub fn found_damage(home: &Path) -> FoundDamage {
+    read_record(home).damage
+}
+
+/// Records the damage by which this start fails, or that there is none.
+pub(super) fn note_damage(home: &Path, damage: FoundDamage) {
+    let known = read_record(home);
+    if known.damage != damage
+        && let Err(error) = write_record(home, &StartRecord { damage, ..known })
+    {
+        tracing::warn!(%error, "Cannot record the damage of the store, or its end");
     }
 }
 

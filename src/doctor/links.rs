@@ -71,7 +71,7 @@ fn advice_for(error: &ProviderError, name: &str) -> String {
         }
         ProviderError::Unauthorized(_) | ProviderError::Refused(_) => {
             format!(
-                "correct api_key, model and base_url of [providers.{name}], and restart the daemon"
+                "correct api_key, model and base_url of [providers.{name}], and run `peacrab reload`"
             )
         }
     }

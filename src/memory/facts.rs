@@ -4,8 +4,10 @@
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
+use chrono_tz::Tz;
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Row, params};
+use serde_json::{Value, json};
 
 use super::recall::{self, RecallKey, RecallKind, RecallText};
 use crate::store::{Json, LenientJson, Time, integer_columns};
@@ -117,6 +119,16 @@ impl Fact {
             FactOrigin::Kept => vec![Source::Memory],
             FactOrigin::Told | FactOrigin::Noticed | FactOrigin::Offered => self.sources.clone(),
         }
+    }
+
+    /// Returns it for scripts, with days in `zone`.
+    pub fn listing(&self, zone: Tz) -> Value {
+        let day = |at: DateTime<Utc>| at.with_timezone(&zone).format("%Y-%m-%d").to_string();
+        json!({
+            "number": self.id.0, "kind": self.kind.as_str(), "text": self.text, "made": day(self.made),
+            "status": self.status.as_str(), "origin": self.origin.as_str(), "accesses": self.accesses,
+            "sources": self.sources, "ended": self.ended.map(day),
+        })
     }
 
     /// Returns true if it is currently true, as far as is known.

@@ -168,7 +168,7 @@ pub fn restarted(version: &str) -> String {
 }
 
 pub const CANNOT_RESTART: &str = "I can't restart by myself, because nothing here would start me again: I run neither as a systemd service nor in my \
-     Docker image. Please restart me by hand.";
+     Docker image. Please restart me by hand; for a changed config, `peacrab reload` is enough.";
 
 /// Tells the owner that there is no restart. `kept` is the file with the config that works.
 pub fn restart_refused(reason: &str, kept: Option<&Path>) -> String {

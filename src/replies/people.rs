@@ -119,7 +119,7 @@ pub fn files_are_purged(number: impl Display) -> String {
 
 pub fn role_is_the_configs(name: impl Display) -> String {
     format!(
-        "{} is named in the config file, so I can't change that here. Change the config and restart me.",
+        "{} is named in the config file, so I can't change that here. Change the config, then run `peacrab reload`.",
         shown_name(name)
     )
 }

@@ -39,7 +39,9 @@ pub fn exposed(by: &Path, secrets: Option<&Path>) -> String {
 /// A path of the config leads elsewhere than at the start.
 pub fn leads_elsewhere(path: &Path) -> String {
     let path = path.display();
-    format!("{path} leads elsewhere than when I started. If this is on purpose, restart me")
+    format!(
+        "{path} leads elsewhere than when I started. If this is on purpose, run `peacrab reload`"
+    )
 }
 
 pub fn not_enforced(open: &[String]) -> String {

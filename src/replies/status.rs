@@ -138,7 +138,7 @@ pub fn tools_dropped(provider: &str, counted: u64, estimate: u64) -> String {
     format!(
         "{provider} does not seem to see its tools: its server counted {counted} tokens where I had sent about \
          {estimate}. Its chat template probably drops them. Set tools = \"text\" in its section of config.toml, then \
-         restart me, or use a model that can call tools."
+         run `peacrab reload`, or use a model that can call tools."
     )
 }
 

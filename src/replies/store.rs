@@ -18,6 +18,12 @@ pub const DISK_HAS_NO_SPACE: &str = "My disk is full, and I can't save anything 
 /// Tells the owner that the daemon cannot start.
 pub const START_WAITS_FOR_SPACE: &str = "My disk is full, so I can't start. Messages to me wait. Please free some space. I'll continue by myself then.";
 
+/// Tells the owner that the daemon cannot start, once.
+pub const START_FINDS_DAMAGE: &str = "My database is damaged, so I can't start. Messages to me wait. Please restore the newest backup on my machine: peacrab restore FILE --replace. My log has the details.";
+
+/// The reason why none runs, in `peacrab status` and the like.
+pub const LAST_START_FOUND_DAMAGE: &str = "its last start failed, because the database is damaged. Restore the newest backup: `peacrab restore FILE --replace`. The log and `peacrab doctor` have the details";
+
 /// Tells the owner that the disk does not take what is written.
 pub const DISK_FAILS: &str = "My disk doesn't take what I save. Messages to me wait. Please check the disk: my log and the kernel's (dmesg) may show the reason.";
 

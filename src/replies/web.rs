@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use chrono::{DateTime, Utc};
 
-pub const WEB_IS_OFF: &str = "The page in the browser is off. Add this to config.toml, and restart:\n\n\
+pub const WEB_IS_OFF: &str = "The page in the browser is off. Add this to config.toml, and run `peacrab reload`:\n\n\
     [gateway]\nlisten = \"127.0.0.1:7450\"\n\nThen `peacrab web`, or /web in a private chat, makes a link to sign in.";
 pub const WEB_IS_OFF_HERE: &str =
     "The page in the browser is off. The owner of this bot can switch it on.";
@@ -23,8 +23,18 @@ pub const WEB_DOES_NOT_LISTEN: &str =
 pub fn gateway_cannot_listen(address: SocketAddr, error: &std::io::Error) -> String {
     format!(
         "the page, the API and webhooks cannot be reached, because {address} cannot be opened: {error}. It is tried again \
-         every few seconds; if another program uses that port, choose another one in `listen` of [gateway]"
+         every few seconds; if another program uses that port, choose another one in `listen` of [gateway], and run \
+         `peacrab reload`"
     )
+}
+
+/// Tells the owner that the port could not be opened for some minutes, for the reason above.
+pub fn gateway_is_closed(reason: &str) -> String {
+    format!("For some minutes now, {reason}. I'll write once it works again.")
+}
+
+pub fn gateway_listens_again(address: SocketAddr) -> String {
+    format!("The page, the API and webhooks can be reached again: {address} is open.")
 }
 
 pub const WEB_NOT_BUILT: &str =
@@ -66,8 +76,8 @@ pub fn web_link_in_chat(link: &str, is_local: bool) -> String {
 
 pub fn web_stranger(person: &str) -> String {
     format!(
-        "[gateway] has no person `{person}`. Add the name to `allow` or `admins` there, and restart. Or write the number of \
-         somebody who is let in elsewhere, such as p5: `peacrab people` lists them."
+        "[gateway] has no person `{person}`. Add the name to `allow` or `admins` there, and run `peacrab reload`. Or write \
+         the number of somebody who is let in elsewhere, such as p5: `peacrab people` lists them."
     )
 }
 

@@ -92,7 +92,7 @@ pub enum OpenError {
         path.display()
     )]
     Full { path: PathBuf },
-    #[error("cannot open {}: {cause}. Restore it from a backup, or {}", path.display(), ANEW)]
+    #[error("cannot open {}: {cause}. Restore it from a backup (`peacrab restore FILE --replace`), or {}", path.display(), ANEW)]
     Damaged { path: PathBuf, cause: StoreError },
     #[error(
         "{} is empty, although this home was in use: what it contained is lost. Restore the newest backup (`peacrab restore FILE --replace`), or {}",

@@ -114,6 +114,31 @@ pub struct SourcedText {
 }
 
 impl Source {
+    /// Returns the word for its variant in the stored form.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Program => "program",
+            Self::Person { .. } => "person",
+            Self::Quoted { .. } => "quoted",
+            Self::Overheard { .. } => "overheard",
+            Self::Button { .. } => "button",
+            Self::Skill { .. } => "skill",
+            Self::Memory => "memory",
+            Self::Plan { .. } => "plan",
+            Self::Proposal { .. } => "proposal",
+            Self::Task { .. } => "task",
+            Self::Page { .. } => "page",
+            Self::Search { .. } => "search",
+            Self::McpServer { .. } => "mcp_server",
+            Self::Command { .. } => "command",
+            Self::File { .. } => "file",
+            Self::LinkedFile { .. } => "linked_file",
+            Self::MarkedFile { .. } => "marked_file",
+            Self::Past { .. } => "past",
+            Self::Unknown => "unknown",
+        }
+    }
+
     /// Returns the text in it that others chose: the name of an author, a skill or an engine, a URL, or a path.
     pub fn name(&self) -> Option<&str> {
         match self {

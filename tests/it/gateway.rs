@@ -15,6 +15,7 @@ mod lists;
 mod live;
 mod metrics;
 mod openai;
+mod port;
 mod proposals;
 mod questions;
 mod service;

@@ -341,7 +341,9 @@ async fn configs_keys_and_files_with_a_second_name_are_left_out() {
     }
     let deep = format!("memory/{}x.md", "d/".repeat(9));
     put(&other, &deep, "deep");
-    put(&other, "sessions/a.json", "{\"messages\":[]}");
+    // The bot has changed to lines, and left the former file behind.
+    put(&other, "sessions/a.json", "{\"messages\":[{\"role\":\"user\",\"content\":\"Before\"}]}");
+    put(&other, "sessions/none.json", "{\"messages\":[]}");
     put(&other, "sessions/a.jsonl", "{\"role\":\"user\",\"content\":\"Hi\"}");
     symlink("/etc/passwd", other.join("sessions/a.meta.json")).unwrap();
 
@@ -354,6 +356,8 @@ async fn configs_keys_and_files_with_a_second_name_are_left_out() {
     }
     lines.push(format!("- memory{}: too deep", "/d".repeat(8)));
     lines.push("- sessions/a.meta.json: a link".to_owned());
+    lines.push("- sessions/a.json: a.jsonl was imported".to_owned());
+    lines.push("- sessions/none.json: has no messages".to_owned());
     for line in lines {
         let count = ended.out.lines().filter(|it| *it == line).count();
         assert_eq!(count, 1, "{line}: {}", ended.out);
@@ -363,6 +367,13 @@ async fn configs_keys_and_files_with_a_second_name_are_left_out() {
         assert!(into.join("skills/knots").join(name).exists(), "{name}");
     }
     assert!(!into.join("hard.md").exists() && !into.join("skills/knots/key.pem").exists());
+    assert_eq!(fs::read_to_string(into.join("sessions/a.md")).unwrap(), "user: Hi\n\n");
+    // Where the lines cannot be read, the former file is better than nothing.
+    put(&other, "sessions/a.jsonl", "{");
+    let ended = import(&fixture, "nanobot", &other).await;
+    assert!(ended.out.contains("- sessions/a.jsonl: cannot be read\n"), "{ended:?}");
+    let into = fixture.home().join("downloads/imports/nanobot-2");
+    assert_eq!(fs::read_to_string(into.join("sessions/a.md")).unwrap(), "user: Before\n\n");
 }
 
 #[test]

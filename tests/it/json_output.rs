@@ -108,3 +108,45 @@ async fn budgets_and_the_heartbeat_are_lists_of_a_running_daemon() {
     assert_eq!((&total["tokens"], &total["percent"]), (&json!(0), &json!(0)));
     daemon.terminate().await;
 }
+
+#[tokio::test]
+async fn an_explanation_is_an_object_with_and_without_a_daemon() {
+    let fixture = ProgramFixture::new("");
+    fixture.run(&["chat", "-m", "append fig to list.md"]).await;
+    fixture.run(&["chat", "-m", "/remember Ada lives in Paris"]).await;
+    let own = json!({
+        "kind": "person", "name": null, "is_own": true, "is_untrusted": false, "words": "your messages",
+    });
+    for has_daemon in [false, true] {
+        let daemon = match has_daemon {
+            true => Some(fixture.daemon().await),
+            false => None,
+        };
+        let explained = async |what: &str| {
+            let ended = fixture.run(&["why", what, "--json"]).await;
+            assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{what}: {ended:?}");
+            parsed(&ended)
+        };
+        for what in ["1", "#1", "list.md"] {
+            let action = explained(what).await;
+            assert_eq!((&action["kind"], &action["task"]), (&json!("action"), &Value::Null));
+            assert_eq!(action["action"]["tool"], "append_file", "{action}");
+            assert_eq!((&action["is_own"], &action["undo"]), (&json!(true), &json!(1)), "{action}");
+            let sources = action["sources"]["of_turn"].as_array().unwrap();
+            assert!(sources.contains(&own), "{action}");
+            assert!(action["begun"].as_str().unwrap().contains('T'), "{action}");
+        }
+        let fact = explained("fact 1").await;
+        assert_eq!((&fact["kind"], &fact["fact"]["number"]), (&json!("fact"), &json!(1)), "{fact}");
+        assert_eq!(fact["fact"]["text"], "Ada lives in Paris", "{fact}");
+        assert_eq!((&fact["sources"], &fact["former"]), (&json!([own]), &json!([])), "{fact}");
+        for (what, words) in [("99", "99"), ("never.md", "never.md"), ("../outside", "why")] {
+            let ended = fixture.run(&["why", what, "--json"]).await;
+            assert_eq!((ended.code, ended.out.as_str()), (Some(1), ""), "{ended:?}");
+            assert!(ended.err.contains(words), "{ended:?}");
+        }
+        if let Some(daemon) = daemon {
+            daemon.terminate().await;
+        }
+    }
+}

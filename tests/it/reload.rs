@@ -115,9 +115,52 @@ async fn a_config_file_that_is_gone_is_no_empty_config() {
         assert_eq!(ended.code, Some(code), "{command}: {ended:?}");
         assert!((ended.out + &ended.err).contains(gone), "{command}");
     }
+    // The doctor has the command that takes the last one back.
+    let ended = run(&["doctor"]).await;
+    let kept = fixture.home().join("config.last-good.toml");
+    let take_back = format!("`cp -p {} {}`", kept.display(), file.display());
+    assert!(ended.out.contains(&take_back), "{ended:?}");
+    assert!(!ended.out.contains("correct these lines"), "{ended:?}");
     // The environment alone is a config, too, where somebody wants that.
     fs::remove_file(fixture.home().join("config.last-good.toml")).unwrap();
     starts().await.terminate().await;
+}
+
+#[tokio::test]
+async fn a_daemon_with_a_config_file_does_not_go_over_to_the_environment() {
+    let api = BotApi::start().await;
+    let fixture = ProgramFixture::new("");
+    let file = fixture.home().join("config.toml");
+    fs::create_dir(fixture.home()).unwrap();
+    fs::set_permissions(fixture.home(), fs::Permissions::from_mode(0o700)).unwrap();
+    fs::write(&file, home(&api)).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+    let mut command = fixture.bare_command(&["run"]);
+    // Of a platform that nobody reaches: its answers would be missed.
+    command.env("TELEGRAM_BOT_TOKEN", "4242:AAAA-this-is-a-token-of-the-right-length");
+    command.env("PEACRAB_RESTART_CODE", "75");
+    let mut daemon = fixture.begin(command);
+    until("the start", async || daemon.log().contains("Started").then_some(())).await;
+    api.say(&said(&ADA, "hello"));
+    api.wait_for_words(ADA.id, "You said: hello").await;
+    fs::remove_file(&file).unwrap();
+    let gone = "is gone, although this home was used with a config file";
+    let ended = fixture.run_with(fixture.bare_command(&["reload"]), "").await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.err.contains(gone), "{ended:?}");
+    let told = api.wait_for_words(ADA.id, "I couldn't use my changed config").await;
+    assert!(told.text.contains(gone) && told.text.contains("config.last-good.toml"), "{told:?}");
+    api.say(&said(&ADA, "/restart"));
+    let told = api.wait_for_words(ADA.id, "I'm not restarting").await;
+    assert!(told.text.contains(gone), "{told:?}");
+    api.say(&said(&ADA, "still here?"));
+    api.wait_for_words(ADA.id, "You said: still here?").await;
+    assert!(daemon.is_running());
+    // It is back.
+    fs::copy(fixture.home().join("config.last-good.toml"), &file).unwrap();
+    let ended = fixture.run_with(fixture.bare_command(&["reload"]), "").await;
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
+    daemon.terminate().await;
 }
 
 #[tokio::test]

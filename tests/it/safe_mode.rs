@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use peacrab::daemon::starts::{STARTS_MAX, StartRecord, WITHIN_S};
+use peacrab::daemon::starts::{FoundDamage, STARTS_MAX, StartRecord, WITHIN_S};
 use rusqlite::Connection;
 
 use crate::support::binary::{Daemon, ProgramFixture, home, said, until};
@@ -110,6 +110,13 @@ fn starts_count_by_the_clock_of_one_boot() {
     let rebooted = started(&[10, 20, 30]).started("b", 5);
     assert_eq!(rebooted.unexpected, Vec::<u64>::new());
     assert_eq!(rebooted.started("b", 8).unexpected, [8]);
+    // Damage of the store is known across boots, until a start finds it whole.
+    let damaged = StartRecord { damage: FoundDamage::Told, ..started(&[10]) };
+    assert_eq!(damaged.started("b", 5).damage, FoundDamage::Told);
+    // A former version has not recorded it.
+    let former = r#"{"boot": "a", "runs": true, "unexpected": [1], "is_reported": false}"#;
+    let former: StartRecord = serde_json::from_str(former).unwrap();
+    assert_eq!((former.runs, former.damage), (true, FoundDamage::None));
     // The owner is told again once it was over.
     let told = StartRecord { is_reported: true, ..started(&[10, 20, 30, 40]) };
     assert!(told.clone().started("a", 50).is_reported);

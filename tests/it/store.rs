@@ -100,7 +100,7 @@ async fn says_what_to_do_about_a_damaged_database() {
     let home = TempDir::new().unwrap();
     let garbage = "this is no database. ".repeat(1000);
     fs::write(home.path().join("state.db"), &garbage).unwrap();
-    insta::assert_snapshot!(refusal(home.path()).await, @"cannot open HOME/state.db: the database is damaged (file is not a database). Restore it from a backup, or move state.db, state.db-wal, ballast and undo away to start with a new store");
+    insta::assert_snapshot!(refusal(home.path()).await, @"cannot open HOME/state.db: the database is damaged (file is not a database). Restore it from a backup (`peacrab restore FILE --replace`), or move state.db, state.db-wal, ballast and undo away to start with a new store");
     assert_eq!(fs::read_to_string(home.path().join("state.db")).unwrap(), garbage);
 }
 

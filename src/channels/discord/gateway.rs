@@ -329,7 +329,7 @@ fn fatal(code: u16) -> Option<ChannelError> {
         4013 => "the bot asked for events that Discord does not know; is this version too old?",
         4014 => {
             "the bot may not read messages yet: at https://discord.com/developers/applications \
-             open your application, Bot, and switch on Message Content Intent; then restart"
+             open your application, Bot, and switch on Message Content Intent; then run `peacrab reload`"
         }
         _ => return None,
     };

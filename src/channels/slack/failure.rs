@@ -50,7 +50,7 @@ const REFUSALS: &[DenialRow<&str>] = &[
         &[MISSING_SCOPE],
         DenialKind::Closed,
         "the app may not do this: Slack says {error}, {needed} is needed. Add it at \
-         https://api.slack.com/apps under OAuth & Permissions, install the app again, and restart",
+         https://api.slack.com/apps under OAuth & Permissions, install the app again, and run `peacrab reload`",
     ),
     // Slack's reference: some aspect of the operation may have succeeded before these errors.
     row(&[], &["fatal_error", "internal_error"], DenialKind::MaybeDone, ""),

@@ -1,5 +1,5 @@
-//! Commands in the background. They end with the daemon, as their sandbox does. Their names are never
-//! reused, so a request for one after a restart gets an explanation.
+//! Commands in the background. They end with the daemon, as their sandbox does, also at a reload: the next one may allow them
+//! less. Their names are never reused, so a request for one afterwards gets an explanation.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -218,7 +218,8 @@ impl Sessions {
         match found {
             Some(session) if run == self.run && session.is_visible(cx) => Ok(session.clone()),
             _ if !run.is_empty() && run != self.run => Err(format!(
-                "`{name}` is dead: it ended when I was restarted, and its output is lost."
+                "`{name}` is dead: it ended when I was restarted or my config was reloaded, and its output is lost. Start it \
+                 again if it is still needed."
             )),
             _ => Err(format!("There is no command `{name}` in the background here.")),
         }

@@ -1,6 +1,6 @@
 //! `peacrab send`: done once it has arrived, with and without a daemon.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::binary::{Ended, ProgramFixture, home, said, until};
 use crate::support::bot_api::BotApi;
@@ -104,4 +104,33 @@ async fn a_script_knows_whether_its_message_arrived_without_a_daemon() {
     let ended = sent(&fixture, &["--to", "owner", "x"], "").await;
     assert_eq!((ended.code, ended.out.as_str()), (Some(1), ""), "{ended:?}");
     assert!(ended.err.contains("If it is the terminal, start the daemon"), "{ended:?}");
+}
+
+#[tokio::test]
+async fn a_script_gets_the_outcome_as_json_and_a_refusal_on_standard_error() {
+    let api = BotApi::start().await;
+    let fixture = ProgramFixture::new(&home(&api));
+    let to = format!("home:{}", ADA.id);
+    for has_daemon in [false, true] {
+        let daemon = match has_daemon {
+            true => Some(fixture.daemon().await),
+            false => None,
+        };
+        let ended = sent(&fixture, &["--json", "--to", &to, "The tide is high."], "").await;
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        let outcome: Value = serde_json::from_str(&ended.out).unwrap();
+        assert_eq!(outcome, json!({ "to": to, "outcome": "delivered", "words": "Delivered." }));
+        // Nobody is in that chat, which the exit code and a person's line say, too.
+        let ended = sent(&fixture, &["--json", "--to", "home:404", "x"], "").await;
+        assert_eq!(ended.code, Some(3), "{ended:?}");
+        let outcome: Value = serde_json::from_str(&ended.out).unwrap();
+        assert_eq!((&outcome["to"], &outcome["outcome"]), (&json!("home:404"), &json!("lost")));
+        assert!(ended.err.contains("couldn't be delivered"), "{ended:?}");
+        let ended = sent(&fixture, &["--json", "--to", "sea:1", "x"], "").await;
+        assert_eq!((ended.code, ended.out.as_str()), (Some(1), ""), "{ended:?}");
+        assert!(ended.err.contains("no channel sea"), "{ended:?}");
+        if let Some(daemon) = daemon {
+            daemon.terminate().await;
+        }
+    }
 }

@@ -150,6 +150,49 @@ async fn damage_that_shows_while_it_runs_is_named_to_the_owner_and_by_status() {
 }
 
 #[tokio::test]
+async fn damage_that_stops_the_start_is_told_to_the_owner_once_and_named_by_status() {
+    let api = BotApi::start().await;
+    let fixture = ProgramFixture::new(&home(&api));
+    let daemon = fixture.daemon().await;
+    api.say(&said(&ADA, "hello"));
+    api.wait_for_words(ADA.id, "You said: hello").await;
+    daemon.terminate().await;
+    let path = fixture.home().join("state.db");
+    let good = fs::read(&path).unwrap();
+    let told = || {
+        let sent = api.sent();
+        sent.iter().filter(|sent| sent.as_it_came().contains("so I can't start")).count()
+    };
+    for times in [1, 2] {
+        damage(&path, "ledger");
+        for _ in 0..2 {
+            let ended = fixture.run(&["run"]).await;
+            assert_eq!(ended.code, Some(1), "{ended:?}");
+            assert!(ended.err.contains("(`peacrab restore FILE --replace`)"), "{ended:?}");
+            assert_eq!(told(), times);
+        }
+        let ended = fixture.run(&["status", "--json"]).await;
+        assert_eq!((ended.code, ended.out.as_str()), (Some(1), ""), "{ended:?}");
+        assert!(ended.err.contains(replies::LAST_START_FOUND_DAMAGE), "{ended:?}");
+        // It is whole again, so the next damage is a new one.
+        for ending in ["-wal", "-shm"] {
+            fs::remove_file(format!("{}{ending}", path.display())).ok();
+        }
+        fs::write(&path, &good).unwrap();
+        fixture.daemon().await.terminate().await;
+        let ended = fixture.run(&["status"]).await;
+        assert!(ended.err.contains("start it with"), "{ended:?}");
+    }
+    // Nothing can be read of who the owner is.
+    damage(&path, "%");
+    let ended = fixture.run(&["run"]).await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert_eq!(told(), 2);
+    let ended = fixture.run(&["status"]).await;
+    assert!(ended.err.contains(replies::LAST_START_FOUND_DAMAGE), "{ended:?}");
+}
+
+#[tokio::test]
 async fn a_workspace_that_is_gone_or_closed_is_wrong() {
     let (fixture, _) = used().await;
     let workspace = fixture.home().join("workspace");
