@@ -1,10 +1,11 @@
 //! The setup, as a person at a narrow and at a wide terminal goes through it, and as a script does.
 
+mod platforms;
+
 use std::fs;
 use std::os::unix::fs::{OpenOptionsExt as _, symlink};
 use std::path::Path;
 
-use peacrab::channels::slack::manifest;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -12,10 +13,8 @@ use serde_json::{Value, json};
 use crate::support::binary::{ProgramFixture, until};
 use crate::support::bot_api::BotApi;
 use crate::support::bot_api::line::ADA;
-use crate::support::discord_api::{self, DiscordApi};
 use crate::support::model_api::{KEY, MODEL, ModelApi, Platform, Reply};
 use crate::support::pty::Pty;
-use crate::support::slack_api::{self, SlackApi};
 
 const COLUMNS: [u16; 2] = [40, 120];
 
@@ -59,6 +58,16 @@ fn begin(fixture: &ProgramFixture, columns: u16, args: &[&str], ollama: &ModelAp
     let host = ollama.base_url.trim_end_matches("/v1").trim_start_matches("http://").to_owned();
     command.env("OLLAMA_HOST", host);
     Pty::begin(command, columns)
+}
+
+/// Waits until the words are on the screen, wherever its lines end.
+async fn wait_for_text(screen: &Pty, words: &str) {
+    screen.wait_for(words, |_| unwrapped(&screen.raw()).contains(words)).await;
+}
+
+/// Waits until the words are there so often.
+async fn wait_for_count(screen: &Pty, words: &str, count: usize) {
+    screen.wait_for(words, |_| unwrapped(&screen.raw()).matches(words).count() == count).await;
 }
 
 /// The bot's code for Ada.
@@ -125,9 +134,13 @@ fn is_private(path: &Path) {
     assert_eq!(mode & 0o077, 0, "{}: {mode:o}", path.display());
 }
 
-/// A line is longer than the terminal only where it is one word, such as an address.
 fn no_line_is_longer(screen: &Pty, columns: u16) {
-    for line in screen.raw().lines() {
+    lines_fit(&screen.raw(), columns);
+}
+
+/// A line is longer than the terminal only where it is one word, such as an address.
+fn lines_fit(written: &str, columns: u16) {
+    for line in written.lines() {
         let line = line.trim_end();
         let is_one_word = !line.trim().contains(' ');
         // What the person types is not ours to wrap.
@@ -663,84 +676,6 @@ async fn what_does_not_work_is_not_saved() {
     let ended = broken.run(&["init", "--yes"]).await;
     assert_eq!(ended.code, Some(2), "{ended:?}");
     assert_eq!(fs::read_to_string(config(&broken)).unwrap(), "[agent]\nstep_max = 3\n");
-}
-
-#[tokio::test]
-async fn discord_and_slack_are_set_up_with_what_they_lack() {
-    let (fixture, api) = (empty(), DiscordApi::start().await);
-    api.forbid_message_content();
-    let token = fixture.folder().join("my-token");
-    fs::write(&token, discord_api::TOKEN).unwrap();
-    let (token, url) = (token.display().to_string(), api.url().to_owned());
-    let args = [
-        "init",
-        "--yes",
-        "--service",
-        "none",
-        "--provider",
-        "none",
-        "--channel",
-        "discord",
-        "--token-file",
-        &token,
-        "--api-url",
-        &url,
-    ];
-    let ended = fixture.run(&args).await;
-    assert_eq!(ended.code, Some(1), "{ended:?}");
-    assert!(ended.err.contains("switch on Message Content Intent"), "{ended:?}");
-
-    for columns in COLUMNS {
-        let (fixture, api, none) = (empty(), SlackApi::start().await, own_server().await);
-        let url = api.url();
-        let args = ["--provider", "none", "--api-url", &url];
-        let mut screen = begin(&fixture, columns, &args, &none);
-        screen.wait_for_words("3 Slack").await;
-        screen.type_keys("3\r");
-        screen.wait_for_words("connections:write").await;
-        screen.wait_for_words("shown):").await;
-        for line in manifest::MANIFEST.lines() {
-            assert!(screen.raw().contains(&format!("{line}\r\n")), "{line}: {}", screen.raw());
-        }
-        api.take_scope("files:write");
-        // Both in one line, in the wrong order.
-        let tokens = format!("{} {}\r", slack_api::APP_TOKEN, slack_api::BOT_TOKEN);
-        screen.type_keys(&tokens);
-        screen.wait_for_words("That does not work").await;
-        until("the reason", async || screen.raw().contains("lacks").then_some(())).await;
-        assert!(!config(&fixture).exists());
-        let mut screen = {
-            drop(screen);
-            let api = SlackApi::start().await;
-            let url = api.url();
-            let args = ["--provider", "none", "--api-url", &url];
-            let mut screen = begin(&fixture, columns, &args, &none);
-            screen.wait_for_words("3 Slack").await;
-            screen.type_keys("slack\r");
-            screen.wait_for_words("shown):").await;
-            screen.type_keys(&tokens);
-            screen.wait_for_words("Code [later]:").await;
-            screen.type_keys("\r");
-            screen.wait_for_words("There is no owner yet").await;
-            screen
-        };
-        screen.wait_for_words("All is set up.").await;
-        assert_eq!(screen.ends().await, Some(0));
-        let written = fs::read_to_string(config(&fixture)).unwrap();
-        assert!(written.contains("app_token = { file = \"slack.app-token\" }"), "{written}");
-        assert!(!screen.raw().contains(slack_api::BOT_TOKEN));
-    }
-}
-
-#[test]
-fn the_page_about_slack_shows_the_manifest_of_the_program() {
-    let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/slack.md")).unwrap();
-    for line in manifest::MANIFEST.lines() {
-        assert!(page.contains(&format!("   {line}\n")), "{line}");
-    }
-    for scope in manifest::BOT_SCOPES {
-        assert!(manifest::MANIFEST.contains(&format!("- {scope}\n")), "{scope}");
-    }
 }
 
 #[tokio::test]

@@ -18,6 +18,8 @@ pub(super) struct TestedBot {
     /// The name of its section.
     pub(super) channel: ChannelName,
     pub(super) title: &'static str,
+    /// As [`PlatformGuide::invitation`].
+    pub(super) invitation: &'static str,
     pub(super) probe: ChannelProbe,
     /// The owner whom `--owner` has named just now.
     pub(super) new_owner: Option<NewOwner>,
@@ -227,7 +229,8 @@ async fn keep(setup: &mut Setup<'_>, known: KnownChannel<'_>) -> anyhow::Result<
     let word = word_of(&config.kind);
     let guide = PLATFORMS.iter().find(|guide| word == Some(guide.word));
     let title = guide.map_or("the platform", |guide| guide.title);
-    Ok(TestedBot { channel: name.clone(), title, probe, new_owner })
+    let invitation = guide.map_or("", |guide| guide.invitation);
+    Ok(TestedBot { channel: name.clone(), title, invitation, probe, new_owner })
 }
 
 impl NewOwner {
@@ -368,7 +371,8 @@ async fn try_tokens(
     setup.save(edit)?;
     setup.dialog.say(&format!("The bot is {}. Saved as [channels.{name}].\n", probe.name));
     let new_owner = setup.options.owner.as_ref().map(|id| NewOwner::of(&channel.kind, id));
-    Ok(Ok(TestedBot { channel: name.as_str().into(), title: guide.title, probe, new_owner }))
+    let PlatformGuide { title, invitation, .. } = *guide;
+    Ok(Ok(TestedBot { channel: name.as_str().into(), title, invitation, probe, new_owner }))
 }
 
 /// Returns the channel that the config would have with these tokens. Asks and saves nothing.

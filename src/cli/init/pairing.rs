@@ -42,6 +42,7 @@ pub(super) async fn pair(
         };
     }
     if !setup.dialog.asks() {
+        show_link(setup, bot);
         setup.dialog.say(&nobody_yet(&program));
         return Ok(());
     }
@@ -97,11 +98,12 @@ async fn greet(
     match sent {
         Ok(()) => setup.dialog.say("A message is in your chat now.\n"),
         Err(why) => {
-            let link = bot.probe.link.as_ref().map(|link| format!(": {link}")).unwrap_or_default();
+            setup.dialog.say(&format!("The first message has not reached you. {why}"));
+            show_link(setup, bot);
             let (title, name) = (bot.title, &bot.probe.name);
             setup.dialog.say(&format!(
-                "The first message has not reached you. {why} Open {title} and send {name} any message in private{link}. If it \
-                 answers with a code, the id of --owner is not yours.\n"
+                "Open {title} and send {name} any message in private. If it answers with a code, the id of --owner is not \
+                 yours.\n"
             ));
         }
     }
@@ -134,13 +136,20 @@ fn nobody_yet(program: &str) -> String {
 fn explain(setup: &mut Setup<'_>, bot: &TestedBot) {
     let number = setup.question();
     setup.dialog.say(&format!("{number} Who is the owner?"));
-    if let Some(link) = &bot.probe.link {
-        setup.dialog.show(link);
-    }
+    show_link(setup, bot);
     setup.dialog.say(&format!(
         "Open {} and send {} any message in private. It answers with a code. Type the code here, or press Enter to do it later.",
         bot.title, bot.probe.name
     ));
+}
+
+/// Shows the bot's link, if its platform has one: that of a chat with it, or that which lets it in.
+fn show_link(setup: &Setup<'_>, bot: &TestedBot) {
+    let Some(link) = &bot.probe.link else { return };
+    if !bot.invitation.is_empty() {
+        setup.dialog.say(bot.invitation);
+    }
+    setup.dialog.show(link);
 }
 
 /// The daemon that hears the person.

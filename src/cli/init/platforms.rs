@@ -18,6 +18,8 @@ pub(super) struct PlatformGuide {
     /// Lines to copy.
     pub(super) sample: &'static str,
     pub(super) tokens: &'static [PlatformToken],
+    /// The words before the bot's link where that is no chat with it, but lets it in.
+    pub(super) invitation: &'static str,
 }
 
 /// A token that a platform gives out.
@@ -52,6 +54,7 @@ pub(super) const PLATFORMS: [PlatformGuide; 3] = [
             prefix: "",
             title: "Token",
         }],
+        invitation: "",
     },
     PlatformGuide {
         word: "discord",
@@ -68,6 +71,7 @@ pub(super) const PLATFORMS: [PlatformGuide; 3] = [
             prefix: "",
             title: "Token",
         }],
+        invitation: "First let it into a server of yours. It can be written to only by people who share one with it. Open:",
     },
     PlatformGuide {
         word: "slack",
@@ -95,6 +99,7 @@ pub(super) const PLATFORMS: [PlatformGuide; 3] = [
                 title: "The other token",
             },
         ],
+        invitation: "",
     },
 ];
 

@@ -225,6 +225,12 @@ impl DiscordApi {
         self.state.change(|state| state.sessions.content_allowed = false);
     }
 
+    /// The same switch, on again.
+    #[cfg(all(feature = "slack", feature = "telegram"))]
+    pub(crate) fn allow_message_content(&self) {
+        self.state.change(|state| state.sessions.content_allowed = true);
+    }
+
     pub(crate) fn use_up_session_starts(&self) {
         self.state.change(|state| state.sessions.starts_left = 0);
     }

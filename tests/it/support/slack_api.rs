@@ -197,6 +197,12 @@ impl SlackApi {
         self.state.change(|state| state.scopes.retain(|it| *it != scope));
     }
 
+    /// It has it again.
+    #[cfg(all(feature = "discord", feature = "slack", feature = "telegram"))]
+    pub(crate) fn give_scope(&self, scope: &'static str) {
+        self.state.change(|state| state.scopes.push(scope));
+    }
+
     /// How long until an envelope comes again.
     pub(crate) fn again_after(&self, pause: Duration) {
         self.state.change(|state| state.again_after = pause);
