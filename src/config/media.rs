@@ -8,8 +8,9 @@ use serde::Deserialize;
 
 use crate::channels::intake::IntakeLimits;
 use crate::provider::transcription;
+use crate::provider::vendors::OPENAI_URL;
 
-use super::providers::{OPENAI_URL, api_key};
+use super::providers::api_key;
 use super::reading::Section;
 use super::secrets::UnresolvedSecret;
 use super::values::{At, MB, Text, Url, Within};

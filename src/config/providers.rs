@@ -6,18 +6,17 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::config::reading::NamedSection;
-use crate::provider::ProviderKind::{Anthropic, OpenAi, Rehearsal};
+use crate::provider::ProviderKind::{Anthropic, Rehearsal};
+use crate::provider::vendors::{OPENAI_URL, VENDORS, Vendor, default_url};
 use crate::provider::{self, ProviderKind, ProviderTimeouts, Structured, Tools};
 use crate::secret::Secret;
 
+use super::fault::FaultPlace;
 use super::keys::KeysByKind;
 use super::money::{Dollars, PriceKeys};
 use super::reading::{ConfigSource, Section};
 use super::values::{At, Flag, Length, ModelUrl, Text, Within};
 use crate::config::secrets::{self, UnresolvedSecret};
-
-const ANTHROPIC_URL: &str = "https://api.anthropic.com";
-pub(super) const OPENAI_URL: &str = "https://api.openai.com/v1";
 
 /// Default maximum of an answer, in tokens: a file of a thousand lines, or long reasoning with its result.
 const TOKENS_MAX: u32 = 16_384;
@@ -38,7 +37,8 @@ pub(super) type Providers = Vec<(String, Option<provider::Config>)>;
 
 /// A model behind an API. You choose the name. There can be many. If the config file has no
 /// provider, ANTHROPIC_API_KEY, OPENAI_API_KEY and OPENROUTER_API_KEY start the providers that they
-/// name.
+/// name, and ANTHROPIC_BASE_URL, OPENAI_BASE_URL and OPENROUTER_BASE_URL name other addresses for
+/// them, such as a proxy's. A section goes to its own `base_url` alone.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(extend("required" = ["type", "model"], "limited" = LIMITED))]
@@ -129,7 +129,7 @@ pub(super) fn configs(
 impl ProviderSection {
     fn config(self, place: &Section<'_, '_>) -> Option<provider::Config> {
         let kind = place.require(self.r#type, "type", "one of anthropic, openai, rehearsal")?;
-        let (word, vendor_url) = (kind.as_str(), vendor_url(kind));
+        let (word, vendor_url) = (kind.as_str(), default_url(kind));
         place.allow_only(LIMITED, word, &format!("a provider of type {word}"));
         if kind == Rehearsal {
             return Some(rehearsal());
@@ -181,14 +181,21 @@ impl ProviderSection {
             place.source.refuse(written, message);
             return None;
         }
-        let is_here = url::Url::parse(url).is_ok_and(|url| crate::http::is_loopback(&url));
-        if *is_plain && !is_here && self.api_key.is_some() {
-            place.source.note(format!(
-                "{}: the key is sent unencrypted to {url}: whoever listens on that network can read it",
-                place.title()
-            ));
+        if *is_plain && self.api_key.is_some() {
+            note_plain_key(place.source, &place.title(), url);
         }
         Some(Some(url.clone()))
+    }
+}
+
+/// Warns of a key that others can read on its way, unless its address is on this machine. `title` says where the address
+/// is from.
+fn note_plain_key(source: &ConfigSource<'_>, title: &str, url: &str) {
+    let is_here = url::Url::parse(url).is_ok_and(|url| crate::http::is_loopback(&url));
+    if !is_here {
+        source.note(format!(
+            "{title}: the key is sent unencrypted to {url}: whoever listens on that network can read it"
+        ));
     }
 }
 
@@ -226,73 +233,61 @@ fn rehearsal() -> provider::Config {
     }
 }
 
-/// Returns the endpoint of the vendor itself.
-fn vendor_url(kind: ProviderKind) -> &'static str {
-    if kind == Anthropic { ANTHROPIC_URL } else { OPENAI_URL }
-}
-
 /// Returns true if the models of a vendor usually see pictures.
 fn sees_pictures(kind: ProviderKind, base_url: &str) -> bool {
     kind == Anthropic || base_url == OPENAI_URL
 }
 
-/// A provider that starts if its key is set.
-struct Known {
-    variable: &'static str,
-    name: &'static str,
-    kind: ProviderKind,
-    model: &'static str,
-    base_url: &'static str,
-}
-
-/// The first answers; the others are fallbacks, in this order.
-const PROVIDERS: [Known; 3] = [
-    Known {
-        variable: "ANTHROPIC_API_KEY",
-        name: "anthropic",
-        kind: Anthropic,
-        model: "claude-sonnet-4-5",
-        base_url: ANTHROPIC_URL,
-    },
-    Known {
-        variable: "OPENAI_API_KEY",
-        name: "openai",
-        kind: OpenAi,
-        model: "gpt-5-mini",
-        base_url: OPENAI_URL,
-    },
-    Known {
-        variable: "OPENROUTER_API_KEY",
-        name: "openrouter",
-        kind: OpenAi,
-        model: "openrouter/auto",
-        base_url: "https://openrouter.ai/api/v1",
-    },
-];
-
 /// Returns one provider for each key that is set, or the rehearsal one, for a config that names none.
 pub(super) fn from_environment(source: &ConfigSource<'_>) -> Providers {
-    let found: Vec<_> = PROVIDERS
+    let found: Vec<_> = VENDORS
         .iter()
-        .filter(|known| source.env.raw(known.variable).is_some())
-        .map(|known| {
-            let config =
-                secrets::of_variable(source, known.variable).map(|api_key| provider::Config {
-                    kind: known.kind,
-                    model: known.model.to_owned(),
-                    api_key: Some(api_key),
-                    base_url: known.base_url.to_owned(),
-                    tokens_max: Some(TOKENS_MAX),
-                    context: provider::default_context(known.model, known.base_url),
-                    context_is_set: false,
-                    tools: Tools::Native,
-                    structured: Structured::Auto,
-                    images: sees_pictures(known.kind, known.base_url),
-                    timeouts: ProviderTimeouts::default(),
-                    price: None,
-                });
-            (known.name.to_owned(), config)
-        })
+        .filter(|vendor| source.env.raw(vendor.key_variable).is_some())
+        .map(|vendor| (vendor.word.to_owned(), of_vendor(source, vendor)))
         .collect();
     if found.is_empty() { vec![("rehearsal".to_owned(), Some(rehearsal()))] } else { found }
+}
+
+/// Returns the provider of a vendor whose key is set. `None` if its variables cannot be used.
+fn of_vendor(source: &ConfigSource<'_>, vendor: &Vendor) -> Option<provider::Config> {
+    // Both, so that all faults are reported at once.
+    let (base_url, api_key) =
+        (address(source, vendor), secrets::of_variable(source, vendor.key_variable));
+    let (base_url, api_key) = (base_url?, api_key?);
+    Some(provider::Config {
+        kind: vendor.kind,
+        model: vendor.model.to_owned(),
+        api_key: Some(api_key),
+        tokens_max: (base_url == vendor.base_url).then_some(TOKENS_MAX),
+        context: provider::default_context(vendor.model, &base_url),
+        context_is_set: false,
+        tools: Tools::Native,
+        structured: Structured::Auto,
+        images: sees_pictures(vendor.kind, &base_url),
+        timeouts: ProviderTimeouts::default(),
+        price: None,
+        base_url,
+    })
+}
+
+/// Returns the address of a vendor: that in its variable, or the vendor's own. `None` if the variable cannot be used.
+fn address(source: &ConfigSource<'_>, vendor: &Vendor) -> Option<String> {
+    let variable = vendor.address_variable;
+    let Some(written) = source.env.raw(variable) else { return Some(vendor.base_url.to_owned()) };
+    let parsed = written.to_str().ok_or("is not UTF-8").and_then(str::parse::<ModelUrl>);
+    let refused = match parsed {
+        Ok(ModelUrl { is_plain: true, is_local: false, .. }) => {
+            "must begin with https://: http:// is for this machine and local networks (private addresses, names such as \
+             ollama or box.lan)"
+        }
+        Ok(ModelUrl { url, is_plain, .. }) => {
+            if is_plain {
+                note_plain_key(source, variable, &url);
+            }
+            return Some(url);
+        }
+        Err(message) => message,
+    };
+    source.fault_in(FaultPlace::Environment, format!("{variable} {refused}"));
+    None
 }

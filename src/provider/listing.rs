@@ -75,34 +75,69 @@ pub struct LocalServer {
     pub models: Vec<String>,
 }
 
-/// Looks for Ollama and llama.cpp on this machine. `ollama_host` is Ollama's own variable, which names another address.
-pub async fn find_local_servers(ollama_host: Option<&str>) -> Vec<LocalServer> {
-    let ollama = ollama_host.map_or_else(|| OLLAMA_ADDRESS.to_owned(), ollama_url);
+/// Looks for Ollama and llama.cpp.
+pub async fn find_local_servers(addresses: LocalAddresses) -> Vec<LocalServer> {
     let find_server = async |name, base_url: String| {
         let models = list_models(&base_url, None).await.ok()?;
         Some(LocalServer { name, base_url, models })
     };
-    let llama = LLAMA_ADDRESS.to_owned();
+    let LocalAddresses { ollama, llama } = addresses;
     let (ollama, llama) =
         tokio::join!(find_server("Ollama", ollama), find_server("llama.cpp", llama));
     ollama.into_iter().chain(llama).collect()
 }
 
-/// The default addresses of Ollama and of llama.cpp's server.
-const OLLAMA_ADDRESS: &str = "http://127.0.0.1:11434/v1";
-const LLAMA_ADDRESS: &str = "http://127.0.0.1:8080/v1";
+/// The endpoints at which the two servers are looked for.
+pub struct LocalAddresses {
+    pub ollama: String,
+    pub llama: String,
+}
+
+/// The port of Ollama, and that of llama.cpp's server.
+const OLLAMA_PORT: u16 = 11434;
+const LLAMA_PORT: u16 = 8080;
+
+/// The address at which both listen.
+const LOCAL_HOST: &str = "127.0.0.1";
+
+impl LocalAddresses {
+    /// Returns the addresses in the servers' own variables, `OLLAMA_HOST`, `LLAMA_ARG_HOST` and `LLAMA_ARG_PORT`, or else
+    /// their defaults on this machine. `variable` returns one of them, if it is set.
+    pub fn of_variables<'a>(variable: impl Fn(&str) -> Option<&'a str>) -> Self {
+        Self {
+            ollama: ollama_url(variable("OLLAMA_HOST").unwrap_or(LOCAL_HOST)),
+            llama: llama_url(variable("LLAMA_ARG_HOST"), variable("LLAMA_ARG_PORT")),
+        }
+    }
+}
 
 /// Returns the endpoint of Ollama's variable: `HOST`, `HOST:PORT` or a URL. A server that listens on all addresses is
 /// reached on this machine.
-pub fn ollama_url(host: &str) -> String {
+fn ollama_url(host: &str) -> String {
     let host = host.trim().trim_end_matches('/');
     let url = if host.contains("://") { host.to_owned() } else { format!("http://{host}") };
-    let Ok(mut url) = Url::parse(&url) else { return OLLAMA_ADDRESS.to_owned() };
+    let Ok(mut url) = Url::parse(&url) else {
+        return format!("http://{LOCAL_HOST}:{OLLAMA_PORT}/v1");
+    };
     if url.port().is_none() && url.scheme() == "http" {
-        url.set_port(Some(11434)).ok();
+        url.set_port(Some(OLLAMA_PORT)).ok();
     }
     if matches!(url.host_str(), Some("0.0.0.0" | "[::]")) {
-        url.set_host(Some("127.0.0.1")).ok();
+        url.set_host(Some(LOCAL_HOST)).ok();
     }
     format!("{}/v1", url.as_str().trim_end_matches('/'))
+}
+
+/// Returns the endpoint of the variables of llama.cpp's server. One that listens on all addresses, or on a socket file, is
+/// looked for on this machine.
+fn llama_url(host: Option<&str>, port: Option<&str>) -> String {
+    let host = host.map_or(LOCAL_HOST, str::trim);
+    let host = match host {
+        "0.0.0.0" | "::" => LOCAL_HOST.to_owned(),
+        socket if socket.ends_with(".sock") => LOCAL_HOST.to_owned(),
+        v6 if v6.contains(':') => format!("[{v6}]"),
+        host => host.to_owned(),
+    };
+    let port = port.and_then(|port| port.trim().parse().ok()).unwrap_or(LLAMA_PORT);
+    format!("http://{host}:{port}/v1")
 }

@@ -905,6 +905,38 @@ shell
 }
 
 #[test]
+fn the_environment_may_name_other_addresses_of_the_vendors_that_it_starts() {
+    let home = tempfile::tempdir().unwrap();
+    let env = |address: &str| {
+        Environment::from_iter([
+            ("ANTHROPIC_API_KEY", KEY),
+            ("ANTHROPIC_BASE_URL", "https://proxy.example.com/claude/"),
+            ("OPENAI_API_KEY", "oa-key"),
+            ("OPENAI_BASE_URL", address),
+            ("OPENROUTER_API_KEY", "or-key"),
+            ("OPENROUTER_BASE_URL", ""),
+        ])
+    };
+    let config = load_in(&home, &env("http://10.0.0.7:4000/v1/chat/completions")).unwrap();
+    let address = |name: &str| config.providers[name].base_url.as_str();
+    assert_eq!(address("anthropic"), "https://proxy.example.com/claude");
+    assert_eq!(address("openai"), "http://10.0.0.7:4000/v1");
+    assert_eq!(address("openrouter"), "https://openrouter.ai/api/v1");
+    assert_eq!(config.providers["openai"].api_key, Some(Secret::new("oa-key")));
+    insta::assert_snapshot!(config.notes.join("\n"), @"OPENAI_BASE_URL: the key is sent unencrypted to http://10.0.0.7:4000/v1: whoever listens on that network can read it");
+    // One that cannot be used starts nothing, and is not shown.
+    let refused = |address: &str| load_in(&home, &env(address)).unwrap_err();
+    insta::assert_snapshot!(refused("http://example.com/v1"), @"environment: OPENAI_BASE_URL must begin with https://: http:// is for this machine and local networks (private addresses, names such as ollama or box.lan)");
+    insta::assert_snapshot!(refused("https://ada:word@example.com"), @"environment: OPENAI_BASE_URL must not contain a user name or password");
+    insta::assert_snapshot!(refused("somewhere"), @"environment: OPENAI_BASE_URL must be an address that begins with https:// or http://");
+    // The key of a section goes to the section's own address.
+    let section =
+        "providers.main = { type = 'openai', model = 'm', api_key = { env = 'OPENAI_API_KEY' } }";
+    let config = load(section, &env("https://proxy.example.com/v1")).unwrap();
+    assert_eq!(config.providers["main"].base_url, "https://api.openai.com/v1");
+}
+
+#[test]
 fn reads_a_slack_channel_with_all_its_keys() {
     let config = load(
         r#"

@@ -1,6 +1,8 @@
 //! The setup, as a person at a narrow and at a wide terminal goes through it, and as a script does.
 
+mod found_servers;
 mod platforms;
+mod vendors;
 
 use std::fs;
 use std::os::unix::fs::{OpenOptionsExt as _, symlink};
@@ -69,6 +71,9 @@ async fn wait_for_text(screen: &Pty, words: &str) {
 async fn wait_for_count(screen: &Pty, words: &str, count: usize) {
     screen.wait_for(words, |_| unwrapped(&screen.raw()).matches(words).count() == count).await;
 }
+
+/// Variables by which no server of a model is found on this machine.
+const NO_SERVERS: [(&str, &str); 2] = [("OLLAMA_HOST", "127.0.0.1:9"), ("LLAMA_ARG_PORT", "9")];
 
 /// The bot's code for Ada.
 async fn code(api: &BotApi) -> String {

@@ -66,6 +66,14 @@ impl CandidateModel {
         self.heading.get_or_insert_with(|| setup.question()).clone()
     }
 
+    /// Returns the reason why the config cannot have its address, whatever its key is.
+    pub(super) fn address_fault(&self, setup: &Setup<'_>) -> anyhow::Result<Option<String>> {
+        let name = setup.edit.free_name("providers", self.name);
+        let mut trial = setup.edit.clone();
+        trial.add(&self.section(&name, Some(SecretPlace::Here("unknown".to_owned()))))?;
+        Ok(trial.load(setup.environment()).err().map(|faults| faults.messages()))
+    }
+
     /// Asks for a key until one is accepted. An empty line means the `known` one.
     pub(super) async fn ask_key(
         &mut self,

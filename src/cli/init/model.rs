@@ -11,50 +11,9 @@ use crate::config::Config;
 use crate::http;
 use crate::provider::ProviderKind;
 use crate::provider::listing::{
-    ListingError, LocalServer, find_local_servers, list_models, ollama_url,
+    ListingError, LocalAddresses, LocalServer, find_local_servers, list_models,
 };
-
-/// A vendor that a key alone gives access to.
-struct Vendor {
-    word: &'static str,
-    title: &'static str,
-    variable: &'static str,
-    kind: &'static str,
-    model: &'static str,
-    /// Where it is not the API's own.
-    base_url: Option<&'static str>,
-    keys: &'static str,
-}
-
-const VENDORS: [Vendor; 3] = [
-    Vendor {
-        word: "anthropic",
-        title: "Claude, by Anthropic",
-        variable: "ANTHROPIC_API_KEY",
-        kind: "anthropic",
-        model: "claude-sonnet-4-5",
-        base_url: None,
-        keys: "https://console.anthropic.com/settings/keys",
-    },
-    Vendor {
-        word: "openai",
-        title: "GPT, by OpenAI",
-        variable: "OPENAI_API_KEY",
-        kind: "openai",
-        model: "gpt-5-mini",
-        base_url: None,
-        keys: "https://platform.openai.com/api-keys",
-    },
-    Vendor {
-        word: "openrouter",
-        title: "OpenRouter, with models of many vendors",
-        variable: "OPENROUTER_API_KEY",
-        kind: "openai",
-        model: "openrouter/auto",
-        base_url: Some("https://openrouter.ai/api/v1"),
-        keys: "https://openrouter.ai/settings/keys",
-    },
-];
+use crate::provider::vendors::{VENDORS, Vendor, default_url};
 
 /// The word for no model.
 const NONE: &str = "none";
@@ -99,7 +58,7 @@ pub(super) async fn set_up(setup: &mut Setup<'_>, config: &Config) -> anyhow::Re
         // Rather now than after a key was typed.
         setup.check_writable()?;
     }
-    let servers = find_local_servers(setup.environment().text("OLLAMA_HOST")).await;
+    let servers = find_local_servers(local_addresses(setup)).await;
     let mut named = options.provider.clone();
     let asked_before = setup.asked;
     for _ in 0..TRIES_MAX {
@@ -129,6 +88,11 @@ pub(super) async fn set_up(setup: &mut Setup<'_>, config: &Config) -> anyhow::Re
         }
     }
     bail!("no model answered; docs/models.md explains what is needed")
+}
+
+/// The addresses at which servers are looked for.
+fn local_addresses(setup: &Setup<'_>) -> LocalAddresses {
+    LocalAddresses::of_variables(|name| setup.environment().text(name))
 }
 
 /// Returns true if the config file has a model that answers, which is then kept.
@@ -161,7 +125,7 @@ async fn keeps_model(setup: &mut Setup<'_>, config: &Config) -> anyhow::Result<b
 
 /// The choice where nobody is asked: what the environment has a key for, or a server that was found.
 fn guess(setup: &Setup<'_>, servers: &[LocalServer]) -> anyhow::Result<Chosen> {
-    let has_key = |vendor: &&Vendor| setup.environment().raw(vendor.variable).is_some();
+    let has_key = |vendor: &&Vendor| setup.environment().raw(vendor.key_variable).is_some();
     if let Some(vendor) = VENDORS.iter().find(has_key) {
         return Ok(Chosen::Vendor(vendor));
     }
@@ -206,7 +170,7 @@ async fn ask(setup: &mut Setup<'_>, servers: &[LocalServer]) -> anyhow::Result<C
     words.push(NONE.to_owned());
     dialog.say(&format!("  {} none for now", words.len()));
     dialog.say("Or type the address of a server, such as http://192.168.1.20:11434/v1, and its model if you know it.");
-    let has_key = |vendor: &Vendor| setup.environment().raw(vendor.variable).is_some();
+    let has_key = |vendor: &Vendor| setup.environment().raw(vendor.key_variable).is_some();
     let with_key = VENDORS.iter().position(has_key);
     let usual = with_key.or((!servers.is_empty()).then_some(VENDORS.len())).unwrap_or(0) + 1;
     for _ in 0..TRIES_MAX {
@@ -240,11 +204,14 @@ async fn parse(setup: &Setup<'_>, word: &str, servers: &[LocalServer]) -> anyhow
         }
         return Ok(ChosenServer::found(server));
     }
-    if ["ollama", "llama.cpp"].contains(&lower.as_str()) {
-        let host = setup.environment().text("OLLAMA_HOST").filter(|_| lower == "ollama");
-        let place =
-            host.map_or_else(|| "on this machine".to_owned(), |host| place_of(&ollama_url(host)));
-        bail!("{word} does not answer {place}; start it, or give its address");
+    let addresses = local_addresses(setup);
+    let looked_at = match lower.as_str() {
+        "ollama" => Some(addresses.ollama),
+        "llama.cpp" => Some(addresses.llama),
+        _ => None,
+    };
+    if let Some(url) = looked_at {
+        bail!("{word} does not answer {}; start it, or give its address", place_of(&url));
     }
     let (address, model) = match word.split_once(char::is_whitespace) {
         Some((address, model)) => (address, Some(model.trim().to_owned())),
@@ -271,16 +238,29 @@ async fn parse(setup: &Setup<'_>, word: &str, servers: &[LocalServer]) -> anyhow
 
 async fn use_vendor(setup: &mut Setup<'_>, vendor: &Vendor) -> anyhow::Result<Tried> {
     let model = setup.options.model.clone().unwrap_or_else(|| vendor.model.to_owned());
+    let other = setup.environment().text(vendor.address_variable).map(str::to_owned);
+    let other = other.filter(|url| url.trim_end_matches('/') != vendor.base_url);
+    let is_default = vendor.base_url == default_url(vendor.kind);
+    let own = (!is_default).then(|| vendor.base_url.to_owned());
     let mut candidate = CandidateModel {
         name: vendor.word,
-        kind: vendor.kind,
-        base_url: vendor.base_url.map(str::to_owned),
+        kind: vendor.kind.as_str(),
+        base_url: other.clone().or(own),
         model: Some(model),
         models: Vec::new(),
         heading: None,
     };
+    if let Some(url) = other {
+        // Rather now than after a key was typed.
+        if let Some(why) = candidate.address_fault(setup)? {
+            return Ok(Tried::Unusable(format!("{}: {why}", vendor.address_variable)));
+        }
+        let variable = vendor.address_variable;
+        setup.dialog.say(&format!("Its address is {url}, as {variable} says."));
+    }
     let given = setup.secrets.key.clone();
-    let known = setup.environment().text(vendor.variable).map(|key| Zeroizing::new(key.to_owned()));
+    let known = setup.environment().text(vendor.key_variable);
+    let known = known.map(|key| Zeroizing::new(key.to_owned()));
     let asks = setup.dialog.asks();
     match given.as_ref().or(known.as_ref().filter(|_| !asks)) {
         Some(key) => match candidate.try_with(setup, Some(key)).await? {
@@ -293,9 +273,9 @@ async fn use_vendor(setup: &mut Setup<'_>, vendor: &Vendor) -> anyhow::Result<Tr
         None => {}
     }
     let heading = candidate.question(setup);
-    setup.dialog.say(&format!("{heading} Create a key at {} and paste it here.", vendor.keys));
+    setup.dialog.say(&format!("{heading} Create a key at {} and paste it here.", vendor.keys_page));
     if known.is_some() {
-        setup.dialog.say(&format!("Press Enter to use the key in {}.", vendor.variable));
+        setup.dialog.say(&format!("Press Enter to use the key in {}.", vendor.key_variable));
     }
     candidate.ask_key(setup, known).await
 }
