@@ -10,6 +10,8 @@ mod setup;
 
 use std::process::ExitCode;
 
+use anyhow::Context as _;
+
 use super::chat;
 use super::dialog::Dialog;
 use super::interrupts::Interrupts;
@@ -19,6 +21,11 @@ use crate::config::edit::ConfigEdit;
 use crate::config::{self, Config, Environment};
 pub(super) use setup::InitOptions;
 use setup::{GivenSecrets, QUESTIONS_MAX, Setup, unless_stopped};
+
+/// Returns true if a config file has neither a model nor a platform.
+fn names_nothing(edit: &ConfigEdit) -> bool {
+    ["providers", "channels"].iter().all(|kind| edit.names(kind).is_empty())
+}
 
 pub(super) async fn run(on: &Invocation, options: &InitOptions) -> anyhow::Result<ExitCode> {
     rustls::crypto::ring::default_provider().install_default().ok();
@@ -121,10 +128,9 @@ async fn offer_service(setup: &mut Setup<'_>) -> anyhow::Result<()> {
         }
         Ok(false) | Err(_) => format!("Start it with `{program} run`."),
     };
-    let is_empty = ["providers", "channels"].iter().all(|kind| setup.edit.names(kind).is_empty());
     let choice = match setup.options.service {
         Some(choice) => choice,
-        None if !dialog.asks() || is_empty => ServiceChoice::None,
+        None if !dialog.asks() || names_nothing(&setup.edit) => ServiceChoice::None,
         None => match service::usual_choice(on).await {
             Ok(choice) => {
                 let number = setup.question();
@@ -134,7 +140,9 @@ async fn offer_service(setup: &mut Setup<'_>) -> anyhow::Result<()> {
                 if is_wanted { choice } else { ServiceChoice::None }
             }
             Err(why) => {
-                dialog.say(&format!("A service can't be installed here: {why:#}."));
+                let why = format!("{why:#}");
+                let why = why.trim_end_matches('.');
+                dialog.say(&format!("A service can't be installed here: {why}."));
                 ServiceChoice::None
             }
         },
@@ -142,7 +150,13 @@ async fn offer_service(setup: &mut Setup<'_>) -> anyhow::Result<()> {
     match choice.manager() {
         None => setup.dialog.say(&by_hand),
         Some(manager) => {
-            let done = service::install(on, manager).await?;
+            let done = service::install(on, manager).await;
+            let done = done.with_context(|| {
+                format!(
+                    "all else is set up and saved, and `{program} service install` tries this again, but the service does \
+                     not run"
+                )
+            })?;
             setup.dialog.say(&done);
         }
     }

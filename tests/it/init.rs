@@ -2,6 +2,7 @@
 
 mod found_servers;
 mod platforms;
+mod service;
 mod vendors;
 
 use std::fs;

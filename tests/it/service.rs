@@ -30,12 +30,13 @@ pub(crate) async fn run(fixture: &ProgramFixture, args: &[&str]) -> Ended {
     fixture.run_with(command, "").await
 }
 
-fn log(fixture: &ProgramFixture) -> PathBuf {
+/// The file in which the calls of systemd's programs stand, one a line.
+pub(crate) fn log(fixture: &ProgramFixture) -> PathBuf {
     fixture.folder().join("calls")
 }
 
 /// A systemd that carries everything out, and one unit of which this is known.
-fn systemd(fixture: &ProgramFixture, shown: &str) {
+pub(crate) fn systemd(fixture: &ProgramFixture, shown: &str) {
     let log = log(fixture);
     let log = log.display();
     let show = format!(

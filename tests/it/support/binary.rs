@@ -107,11 +107,25 @@ impl ProgramFixture {
     }
 
     /// The program without `--config`: its config is in the home.
-    #[expect(clippy::disallowed_methods, reason = "the program is this test's own child")]
     pub(crate) fn bare_command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_peacrab"));
-        command.arg("--home").arg(self.home()).args(args);
-        command.env_clear().env("HOME", self.folder()).kill_on_drop(true);
+        self.bare_command_by(&[], args)
+    }
+
+    /// As [`Self::bare_command`], begun by `wrapper` if there is one.
+    pub(crate) fn bare_command_by(&self, wrapper: &[&OsStr], args: &[&str]) -> Command {
+        let home = self.home();
+        let mut words = vec![OsStr::new("--home"), home.as_os_str()];
+        words.extend(args.iter().map(OsStr::new));
+        self.program(wrapper, &words)
+    }
+
+    /// The program with these arguments alone, so that its home is the usual one of `HOME`.
+    #[expect(clippy::disallowed_methods, reason = "the program is this test's own child")]
+    pub(crate) fn program(&self, wrapper: &[&OsStr], args: &[&OsStr]) -> Command {
+        let program: &OsStr = env!("CARGO_BIN_EXE_peacrab").as_ref();
+        let words = [wrapper, &[program], args].concat();
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).env_clear().env("HOME", self.folder()).kill_on_drop(true);
         command
     }
 
