@@ -49,6 +49,7 @@ use crate::types::commands::CommandId;
 use crate::workspace::Workspace;
 use arguments::{Cli, CliCommand, Pair};
 use chat::ChatOptions;
+use init::InitOptions;
 use invocation::{Invocation, done, shown};
 use print::ResultForm;
 use run::run_until_end;
@@ -117,9 +118,19 @@ async fn handle(cli: Cli) -> anyhow::Result<ExitCode> {
     let home = config::home(cli.home, &environment);
     let config = cli.config.map(config::absolute);
     let on = Invocation { home, config, environment, format };
-    let Invocation { home, environment, .. } = &on;
-    match cli.command.unwrap_or(CliCommand::Run) {
-        CliCommand::Run => return run::run(&on).await,
+    if let Some(command) = cli.command {
+        return Box::pin(carry_out(&on, command)).await;
+    }
+    match init::is_wanted(&on).await? {
+        true => Box::pin(init::run(&on, &InitOptions::default())).await,
+        false => run::run(&on).await,
+    }
+}
+
+async fn carry_out(on: &Invocation, command: CliCommand) -> anyhow::Result<ExitCode> {
+    let Invocation { home, environment, .. } = on;
+    match command {
+        CliCommand::Run => return run::run(on).await,
         CliCommand::Reload => {
             print::line(&done(chat::ask(home, &ControlRequest::Reload).await?)?);
         }
@@ -130,37 +141,37 @@ async fn handle(cli: Cli) -> anyhow::Result<ExitCode> {
                 let (home, failed) = (home.clone(), "there was no answer; see the message above");
                 let events = verbose;
                 let options = ChatOptions { message, session, events, failed, home, environment };
-                talk(&on, &options).await?;
+                talk(on, &options).await?;
             }
         }
         CliCommand::Undo { id } => {
-            ask_command(&on, CommandId::Undo.line(id), "nothing was undone").await?;
+            ask_command(on, CommandId::Undo.line(id), "nothing was undone").await?;
         }
         CliCommand::Why { what, json: true } => {
             print::line(&shown(on.ask(&ControlRequest::Why { what }).await?)?);
         }
         CliCommand::Why { what, json: false } => {
-            ask_command(&on, CommandId::Why.line(what), "nothing was explained").await?;
+            ask_command(on, CommandId::Why.line(what), "nothing was explained").await?;
         }
         CliCommand::Status { json } => return show_status(home, json).await,
-        CliCommand::Doctor { fix, json } => return doctor::run(&on, fix, json).await,
-        CliCommand::Init(options) => return Box::pin(init::run(&on, &options)).await,
+        CliCommand::Doctor { fix, json } => return doctor::run(on, fix, json).await,
+        CliCommand::Init(options) => return Box::pin(init::run(on, &options)).await,
         CliCommand::Backup { file, json } => {
             return backup_commands::back_up(home, file, ResultForm::of(json));
         }
         CliCommand::Restore { file, replace, json } => {
-            backup_commands::restore(&on, &file, replace, ResultForm::of(json))?;
+            backup_commands::restore(on, &file, replace, ResultForm::of(json))?;
         }
-        CliCommand::Service(command) => return service::handle(&on, command).await,
+        CliCommand::Service(command) => return service::handle(on, command).await,
         CliCommand::Import { bot, path, json } => {
-            import::import(&on, bot, &path, ResultForm::of(json))?;
+            import::import(on, bot, &path, ResultForm::of(json))?;
         }
-        CliCommand::Update(asked) => update::handle(&on, &asked).await?,
+        CliCommand::Update(asked) => update::handle(on, &asked).await?,
         CliCommand::Completions { shell } => manual::completions(shell),
         CliCommand::Man { folder } => manual::pages(&folder)?,
         CliCommand::Check { json } => {
             let daemon = chat::daemon_state(home).await;
-            return Ok(check::check(&on, &daemon, ResultForm::of(json)));
+            return Ok(check::check(on, &daemon, ResultForm::of(json)));
         }
         CliCommand::Explain(explain) => {
             let config = on.load()?;
@@ -169,9 +180,9 @@ async fn handle(cli: Cli) -> anyhow::Result<ExitCode> {
         }
         CliCommand::Send { to, file, markdown, json, text } => {
             let request = send::request(to, file, text, markdown)?;
-            return send::handle(&on, request, ResultForm::of(json)).await;
+            return send::handle(on, request, ResultForm::of(json)).await;
         }
-        CliCommand::Cron(cron) => cron::handle(&on, cron).await?,
+        CliCommand::Cron(cron) => cron::handle(on, cron).await?,
         CliCommand::Heartbeat { wish, json } => {
             anyhow::ensure!(
                 !json || wish == HeartbeatRequest::Show,
@@ -179,8 +190,8 @@ async fn handle(cli: Cli) -> anyhow::Result<ExitCode> {
             );
             print::line(&shown(on.ask(&ControlRequest::Heartbeat { wish, json }).await?)?);
         }
-        CliCommand::Sessions { command } => sessions::handle(&on, command).await?,
-        CliCommand::Web(web) => print::line(&web.handle(&on).await?),
+        CliCommand::Sessions { command } => sessions::handle(on, command).await?,
+        CliCommand::Web(web) => print::line(&web.handle(on).await?),
         CliCommand::Pair(Pair::List { json: true }) => {
             let people = chat::listing(home, Listing::Pairings, Tz::UTC).await?;
             print::line(&serde_json::to_string_pretty(&people)?);
@@ -196,7 +207,7 @@ async fn handle(cli: Cli) -> anyhow::Result<ExitCode> {
             let request = ControlRequest::Pair { words: pair.words() };
             print::line(&done(chat::ask(home, &request).await?)?);
         }
-        lists => list(&on, lists).await?,
+        lists => list(on, lists).await?,
     }
     Ok(ExitCode::SUCCESS)
 }

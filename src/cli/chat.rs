@@ -80,13 +80,10 @@ pub(super) fn no_data(home: &Path) -> anyhow::Error {
     anyhow!("there is no data in this home yet; start the daemon with {}", start_command(home))
 }
 
-/// The lines before the greeting where neither a model nor a platform is set up.
-fn nothing_set_up(program: &str) -> String {
-    format!(
-        "Nothing is set up yet, so rehearsal answers by fixed rules. To set up a model and a chat platform, end this and run:\n\
-         {program} init"
-    )
-}
+/// The paragraph before the greeting where neither a model nor a platform is set up. The command stands in a line of its
+/// own, to be copied.
+const NOTHING_SET_UP: &str = "Nothing is set up yet, so rehearsal answers by fixed rules. To set up a model and a chat \
+                              platform, end this and run:";
 
 /// Returns the message to say at once: the option's text, or the whole standard input. None if somebody talks.
 pub(super) fn message_to_say(option: Option<String>) -> anyhow::Result<Option<ChatLine>> {
@@ -361,15 +358,16 @@ pub(super) async fn run_own_terminal(server: Arc<ControlServer>, on: &Invocation
         return;
     }
     if server.turns.models.default.name() == rehearsal::NAME && server.links.len() == 1 {
-        print::line(&nothing_set_up(&on.program()));
+        print::wrapped("", NOTHING_SET_UP);
+        print::line(&format!("{} init", on.program()));
     }
-    print::line(HELLO);
+    print::wrapped("", HELLO);
     let (session, home, environment) = ("main".to_owned(), on.home.clone(), &on.environment);
     let options =
         ChatOptions { message: None, session, events: false, failed: "", home, environment };
     match through_memory(server, &options).await {
         Ok(ChatEnd::Interrupted) => return,
-        Ok(ChatEnd::Conversation) => print::line(&daemon_goes_on(&on.program())),
+        Ok(ChatEnd::Conversation) => print::wrapped("", &daemon_goes_on(&on.program())),
         Err(error) => tracing::warn!(error = format!("{error:#}"), "Lost the terminal"),
     }
     tokio::signal::ctrl_c().await.ok();

@@ -17,10 +17,31 @@ use super::dialog::Dialog;
 use super::interrupts::Interrupts;
 use super::invocation::Invocation;
 use super::service::{self, ServiceChoice};
+use super::service_environment;
 use crate::config::edit::ConfigEdit;
 use crate::config::{self, Config, Environment};
 pub(super) use setup::InitOptions;
 use setup::{GivenSecrets, QUESTIONS_MAX, Setup, unless_stopped};
+
+/// Asks the person at the terminal if the home should be set up, where nothing is. Returns false also where nobody can be
+/// asked.
+pub(super) async fn is_wanted(on: &Invocation) -> anyhow::Result<bool> {
+    let may_ask = chat::has_own_terminal() && is_blank(on);
+    if !may_ask || !matches!(chat::is_running(&on.home).await, Ok(false)) {
+        return Ok(false);
+    }
+    // Ctrl-C ends the program here, as nothing has begun.
+    Dialog::new(true).ask_yes("Nothing is set up yet. Set it up now?").await
+}
+
+/// Returns true if neither the config nor the environment names a model or a platform. One with faults is for the daemon
+/// to refuse.
+fn is_blank(on: &Invocation) -> bool {
+    let file = config::file(&on.home, on.config.as_deref());
+    let is_empty = ConfigEdit::open(&file).is_ok_and(|edit| names_nothing(&edit));
+    let loaded = on.load_to_run();
+    is_empty && loaded.is_ok_and(|config| service_environment::is_rehearsal_only(&config))
+}
 
 /// Returns true if a config file has neither a model nor a platform.
 fn names_nothing(edit: &ConfigEdit) -> bool {

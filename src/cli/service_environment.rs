@@ -111,7 +111,7 @@ fn set_name(line: &str) -> Option<&str> {
 }
 
 /// Returns true if no model would answer, and nobody could write to it but from this machine.
-fn is_rehearsal_only(config: &Config) -> bool {
+pub(super) fn is_rehearsal_only(config: &Config) -> bool {
     let mut answers = config.agent.providers.iter().filter_map(|name| config.providers.get(name));
     let has_model = answers.any(|provider| provider.kind != ProviderKind::Rehearsal);
     let has_channel = config.channels.values().any(|channel| channel.kind != ChannelKind::Terminal);

@@ -1,6 +1,7 @@
 //! The setup, as a person at a narrow and at a wide terminal goes through it, and as a script does.
 
 mod found_servers;
+mod offered;
 mod platforms;
 mod service;
 mod vendors;
@@ -682,19 +683,6 @@ async fn what_does_not_work_is_not_saved() {
     let ended = broken.run(&["init", "--yes"]).await;
     assert_eq!(ended.code, Some(2), "{ended:?}");
     assert_eq!(fs::read_to_string(config(&broken)).unwrap(), "[agent]\nstep_max = 3\n");
-}
-
-#[tokio::test]
-async fn the_daemon_offers_it_where_nothing_is_set_up() {
-    let fixture = empty();
-    // Named as one that must exist, an empty config is as none.
-    fs::write(config(&fixture), "").unwrap();
-    let mut screen = Pty::begin(fixture.command(&Pty::session(), &[]), 120);
-    screen.wait_for_words("Nothing is set up yet").await;
-    screen.wait_for_words(" init").await;
-    screen.wait_for_line(">").await;
-    screen.type_keys("hello\r");
-    screen.wait_for_words("You said: hello").await;
 }
 
 #[tokio::test]
