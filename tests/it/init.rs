@@ -9,6 +9,7 @@ mod vendors;
 use std::fs;
 use std::os::unix::fs::{OpenOptionsExt as _, symlink};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::{Pid, Signal, kill_process};
@@ -21,6 +22,10 @@ use crate::support::model_api::{KEY, MODEL, ModelApi, Platform, Reply};
 use crate::support::pty::Pty;
 
 const COLUMNS: [u16; 2] = [40, 120];
+
+/// The time from the program on the disk to the first answer in the chat that is no person's: nobody here has to think or
+/// to click.
+const MACHINE_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// A fixture whose config is not there yet.
 fn empty() -> ProgramFixture {
@@ -88,6 +93,7 @@ async fn code(api: &BotApi) -> String {
 async fn a_newcomer_gets_from_nothing_to_a_message_in_their_chat() {
     for columns in COLUMNS {
         let (fixture, model, api) = (empty(), own_server().await, BotApi::start().await);
+        let begun = Instant::now();
         model.reply(answer("OK"));
         let mut screen = begin(&fixture, columns, &["--api-url", api.url()], &model);
         screen.wait_for_words("Question 1 of 6").await;
@@ -131,6 +137,7 @@ async fn a_newcomer_gets_from_nothing_to_a_message_in_their_chat() {
         model.reply(answer("Hello, Ada."));
         api.say(&crate::support::binary::said(&ADA, "hello"));
         api.wait_for_words(ADA.id, "Hello, Ada.").await;
+        assert!(begun.elapsed() < MACHINE_TIME_MAX, "{:?}", begun.elapsed());
         daemon.terminate().await;
     }
 }
