@@ -10,7 +10,7 @@ use crate::people::persons::PersonAccount;
 use crate::people::revoking::{self, PartedPersons, Revocation};
 use crate::people::{People, Role};
 use crate::replies;
-use crate::turn::commits;
+use crate::turn::{background, commits};
 
 /// Revokes the access of an account's person. Returns the reply; the inner error explains a refusal.
 pub(super) fn revoke(
@@ -38,6 +38,7 @@ pub(super) fn revoke(
             linked.push(format!("{} on {}", it.sender, it.channel));
         }
     }
+    background::keep_owner_place(store, people)?;
     tracing::info!(%channel, id = %sender, "Revoked the access of somebody");
     Ok(Ok(match role_of(store, people, account)? {
         Some(role) => replies::has_access_by_config(sender, role),

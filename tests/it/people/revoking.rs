@@ -202,3 +202,34 @@ async fn a_link_to_somebody_in_the_config_keeps_nobody_in_who_is_revoked() {
         rig.finish().await;
     }
 }
+
+#[tokio::test]
+async fn what_is_for_the_owner_reaches_no_account_that_is_not_theirs_any_more() {
+    // From the account itself, so that it is the last one in which an owner wrote.
+    for command in ["/unlink", "/pair revoke home 66"] {
+        let mut rig = with_paired(by_pairing_only(), &[STRANGER]).await;
+        link(&mut rig, (OWNER, "1"), STRANGER).await;
+        rig.say_as(STRANGER, STRANGER, command);
+        let said = rig.next_message(STRANGER).await;
+        assert!(said == replies::UNLINKED || said == replies::revoked(STRANGER), "{said}");
+        is_stranger(&mut rig, OTHER).await;
+        assert_eq!(rig.unread(STRANGER), Vec::<String>::new());
+        rig.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn what_is_for_the_owner_reaches_nobody_whom_the_config_names_no_more() {
+    let mut parts = by_pairing_only();
+    parts.access.owners.push(OTHER.to_owned());
+    let mut rig = Rig::of(parts).await;
+    rig.ask("1", "hello").await;
+    rig.say_as(OTHER, OTHER, "hello");
+    assert_eq!(rig.next_message(OTHER).await, "re: hello");
+    rig.stop().await;
+    rig.parts.access.owners.retain(|id| id != OTHER);
+    rig.start().await;
+    is_stranger(&mut rig, STRANGER).await;
+    assert_eq!(rig.unread(OTHER), Vec::<String>::new());
+    rig.finish().await;
+}
