@@ -12,6 +12,7 @@ pub mod freshness;
 pub mod journal;
 pub mod marks;
 pub mod outbox;
+pub mod owner_place;
 pub mod notices;
 pub mod overheard;
 pub mod rates;

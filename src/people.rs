@@ -347,6 +347,11 @@ pub fn set_owner_address(
     Ok(())
 }
 
+/// Forgets the owner's address.
+pub fn forget_owner_address(store: &Connection) -> rusqlite::Result<()> {
+    store.prepare_cached("DELETE FROM owner_place")?.execute([]).map(drop)
+}
+
 /// Returns a person's name from the pairing, else their id.
 pub fn name_of(
     store: &Connection,

@@ -42,7 +42,8 @@ pub(super) async fn reply_text(
     if !services.bus.rates.may_get_link(channel, &control.sender().id) {
         return Ok(replies::WEB_TOO_OFTEN.to_owned());
     }
-    Ok(match entrance.link_now(&person) {
+    let asked_by = PersonAccount { channel: channel.clone(), sender: control.sender().id.clone() };
+    Ok(match entrance.link_for(&person, asked_by) {
         Some(page_link) => {
             tracing::info!(%person, %channel, "Gave a link to sign in on the page");
             replies::web_link_in_chat(&page_link.link, page_link.is_local)

@@ -16,7 +16,7 @@ use crate::people::{self, People, Role};
 use crate::replies::{self, PersonShown};
 use crate::services::{Services, role_of};
 use crate::store::{StoreError, Sync};
-use crate::turn::commits;
+use crate::turn::{background, commits};
 use crate::types::commands::CommandId;
 use crate::types::message::{AllowedPressers, Body, ChatKind, Choice, Question};
 use crate::types::person::PersonId;
@@ -212,6 +212,7 @@ pub fn apply_people_command(
         }
         PeopleCommand::List | PeopleCommand::Show(_) => String::new(),
     };
+    background::keep_owner_place(store, people)?;
     tracing::info!(person = %id, ?order, "The owner has changed a person");
     Ok(Ok(PeopleReply::Words(reply)))
 }
@@ -357,6 +358,7 @@ fn join(store: &Connection, people: &People, link: &AccountLink) -> rusqlite::Re
     let role = people.role_of(store, &confirms.at.channel, &confirms.sender.id)?;
     let heir = (role != Some(Role::Owner)).then_some(remaining);
     folders::order(store, absorbed, FolderAct::Join(heir))?;
+    background::keep_owner_place(store, people)?;
     let (one, other) = (name_of(&link.confirms), name_of(&link.joins));
     let message = replies::linked(&one, &other);
     outbox::put(store, &link.joins.at, None, &message)?;
@@ -380,12 +382,13 @@ pub(super) async fn unlink(
     services: &Services,
     control: &WaitingMessage,
 ) -> Result<(), StoreError> {
-    let account = account_of(control);
+    let (account, people) = (account_of(control), services.bus.people.clone());
     commits::apply_command(&services.bus.store, control, move |store| {
         let Some((before, own)) = links::unlink(store, &account, Utc::now())? else {
             return Ok(replies::NOT_LINKED.to_owned());
         };
         stored::copy(store, before, own)?;
+        background::keep_owner_place(store, &people)?;
         tracing::info!(person = %own, former = %before, "An account is a person of its own now");
         Ok(replies::UNLINKED.to_owned())
     })

@@ -7,10 +7,10 @@ use crate::bus::outbox;
 use crate::conversation::budgets::stored;
 use crate::people::page_accounts::is_page_account;
 use crate::people::persons::PersonAccount;
-use crate::people::revoking::{self, Revocation};
+use crate::people::revoking::{self, PartedPersons, Revocation};
 use crate::people::{People, Role};
 use crate::replies;
-use crate::turn::commits;
+use crate::turn::{background, commits};
 
 /// Revokes the access of an account's person. Returns the reply; the inner error explains a refusal.
 pub(super) fn revoke(
@@ -20,23 +20,26 @@ pub(super) fn revoke(
     now: DateTime<Utc>,
 ) -> rusqlite::Result<Result<String, String>> {
     let PersonAccount { channel, sender } = account;
-    let accounts = match revoking::revoke(store, people, account, now)? {
+    let (accounts, parted) = match revoking::revoke(store, people, account, now)? {
         Revocation::NotPaired => return Ok(Err(replies::not_paired(sender))),
-        Revocation::Person(accounts) => accounts,
-        Revocation::Parted { former, new } => {
-            // As for `/unlink`.
-            stored::copy(store, former, new)?;
-            vec![account.clone()]
-        }
+        Revocation::Revoked { accounts, parted } => (accounts, parted),
     };
-    for lost in &accounts {
-        if role_of(store, people, lost)?.is_none() {
-            end_work(store, lost)?;
+    if let Some(PartedPersons { former, new }) = parted {
+        // As for `/unlink`.
+        stored::copy(store, former, new)?;
+    }
+    let mut linked = Vec::new();
+    for it in &accounts {
+        if role_of(store, people, it)?.is_some() {
+            continue;
+        }
+        end_work(store, it)?;
+        if it != account && !is_page_account(&it.sender) {
+            linked.push(format!("{} on {}", it.sender, it.channel));
         }
     }
+    background::keep_owner_place(store, people)?;
     tracing::info!(%channel, id = %sender, "Revoked the access of somebody");
-    let linked = accounts.iter().filter(|it| *it != account && !is_page_account(&it.sender));
-    let linked: Vec<_> = linked.map(|it| format!("{} on {}", it.sender, it.channel)).collect();
     Ok(Ok(match role_of(store, people, account)? {
         Some(role) => replies::has_access_by_config(sender, role),
         None if linked.is_empty() => replies::revoked(sender),

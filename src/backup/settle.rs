@@ -59,6 +59,7 @@ pub(super) fn settle(
 
 fn end_all(store: &Connection, now: DateTime<Utc>) -> rusqlite::Result<RestoredWork> {
     let turns = conversation::restored::end_turns(store)?;
+    let calls = conversation::restored::end_calls(store)?.into_iter();
     let tasks = tasks::restored::end_tasks(store, now)?;
     let jobs = tasks::restored::skip_due_jobs(store, now)?;
     let incoming = restored::end_incoming(store)?;
@@ -77,6 +78,7 @@ fn end_all(store: &Connection, now: DateTime<Utc>) -> rusqlite::Result<RestoredW
     Ok(RestoredWork {
         incoming: words(incoming),
         outgoing: words(outgoing),
+        calls: calls.map(|call| format!("{}: {}", call.to, call.tool)).collect(),
         jobs: jobs.collect(),
         turns,
         tasks,

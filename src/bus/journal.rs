@@ -17,8 +17,8 @@ pub use self::origins::{
 };
 pub use self::past::{
     MessageProgress, bots_in_a_row, containers_of, count_files, files_at, first_of_turn,
-    has_group_message, is_by, last_heard, last_row, note_turned_away, origin_of, outcome_of,
-    progress_of, question, refused_last, text_of, was_addressed, was_turned_away,
+    has_group_message, is_by, last_heard, last_private_of, last_row, note_turned_away, origin_of,
+    outcome_of, progress_of, question, refused_last, text_of, was_addressed, was_turned_away,
 };
 pub use self::pruning::{forget_turn, prune};
 pub use self::row::{InboundOutcome, RowId, RowRange, UnreadableRow, WaitingMessage};

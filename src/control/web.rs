@@ -38,7 +38,10 @@ pub(super) async fn answer(
             })
         }
         WebRequest::Logins => {
-            let listed = store.read(logins::list).await?;
+            let people = server.turns.services.bus.people.clone();
+            let page = entrance.web.name().clone();
+            let list = move |store: &Connection| logins::list(store, &people, &page);
+            let listed = store.read(list).await?;
             Ok(Response::Listing(json!(listed)))
         }
         WebRequest::Revoke { id } => {

@@ -221,6 +221,17 @@ pub fn release(store: &Connection) -> rusqlite::Result<()> {
     store.prepare_cached("UPDATE deferred_calls SET held = 0 WHERE held = 1")?.execute([]).map(drop)
 }
 
+/// Drops the calls that are held back for the people of an address.
+pub fn drop_held_at(store: &Connection, at: &Address) -> rusqlite::Result<()> {
+    store
+        .prepare_cached(
+            "UPDATE deferred_calls SET untold = NULL, turn = NULL, held = 0, state = 'denied'
+             WHERE held = 1 AND channel = ? AND chat = ? AND thread IS ?",
+        )?
+        .execute(address_params(at))
+        .map(drop)
+}
+
 /// Drops the calls of a turn that has ended, if people are not to be told of them.
 pub fn drop_unreported(store: &Connection, turn: TurnId) -> rusqlite::Result<()> {
     store

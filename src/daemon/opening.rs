@@ -13,7 +13,7 @@ use tokio::time::sleep;
 
 use crate::atomic_file;
 use crate::backup;
-use crate::bus::{Bus, notices, restarted};
+use crate::bus::{Bus, notices, owner_place, restarted};
 use crate::channels::Channel;
 use crate::channels::direct::{self, DirectOutcome};
 use crate::conversation::{deferred, ledger};
@@ -201,11 +201,26 @@ fn explain(home: &Path, error: anyhow::Error) -> anyhow::Error {
 /// Ends work that was left behind, reads what is kept in memory, and notifies the owner if the store was opened on a full
 /// disk.
 pub(super) async fn prepare(bus: &Bus) -> Result<(), StoreError> {
+    keep_owner_place(bus).await?;
     notify_if_full(bus).await;
     report_cut_off(bus).await?;
     tidy_subagents(bus).await?;
     let activations = bus.people.activations.clone();
     bus.store.read(move |store| activations.load(store)).await
+}
+
+/// Moves the owner's address if the config names its account no more, before anything is sent there.
+async fn keep_owner_place(bus: &Bus) -> Result<(), StoreError> {
+    let people = bus.people.clone();
+    if !bus.store.read(move |store| owner_place::is_lost(store, &people)).await? {
+        return Ok(());
+    }
+    let people = bus.people.clone();
+    let keep = move |store: &Connection| background::keep_owner_place(store, &people);
+    if let Err(error) = bus.store.write("owner's address", Sync::Now, keep).await {
+        tracing::warn!(%error, "Cannot move the owner's address, will try again at the next start");
+    }
+    Ok(())
 }
 
 /// Tells people of commands with the network that the end of the last run cut off.

@@ -156,18 +156,14 @@ pub fn unlink(
     let LinkAccount { sender, at } = account;
     let account = PersonAccount { channel: at.channel.clone(), sender: sender.id.clone() };
     let parted = part(store, &account, &sender.name, now)?;
-    if let Some((former, new)) = parted {
+    if let Some((former, _)) = parted {
         lower_pairing(store, &account, set_role_of(store, former)?)?;
-        store.execute(
-            "UPDATE persons SET blocked = (SELECT blocked FROM persons WHERE id = ?) WHERE id = ?",
-            [former, new],
-        )?;
     }
     Ok(parted)
 }
 
 /// Moves an account to a new person. Returns the former person and the new one; None if the former one has no
-/// other account. Accounts that the program has made do not count, and stay with their person.
+/// other account. Accounts that the program has made do not count, and stay with their person. A block stays.
 pub(super) fn part(
     store: &Connection,
     account: &PersonAccount,
@@ -184,7 +180,11 @@ pub(super) fn part(
     if accounts < 2 || is_page_account(sender) {
         return Ok(None);
     }
-    store.execute("INSERT INTO persons (name, since) VALUES (?, ?)", params![name, Time(now)])?;
+    store.execute(
+        "INSERT INTO persons (name, since, blocked)
+         VALUES (?, ?, (SELECT blocked FROM persons WHERE id = ?))",
+        params![name, Time(now), former],
+    )?;
     let new = PersonId(store.last_insert_rowid());
     store.execute(
         "UPDATE accounts SET person = ? WHERE channel = ? AND sender = ?",

@@ -17,6 +17,7 @@ pub struct RestoredWork {
     /// Each with its place.
     pub incoming: Vec<String>,
     pub outgoing: Vec<String>,
+    pub calls: Vec<String>,
     pub jobs: Vec<String>,
     pub turns: usize,
     pub tasks: usize,
@@ -32,13 +33,15 @@ pub fn restored(made: &str, work: &RestoredWork) -> String {
     if work.forgotten > 0 {
         text += " I have again deleted everything that you had me forget since then.";
     }
-    let RestoredWork { incoming, outgoing, jobs, turns, tasks, .. } = work;
-    if incoming.is_empty() && outgoing.is_empty() && jobs.is_empty() && *turns == 0 && *tasks == 0 {
+    let RestoredWork { incoming, outgoing, calls, jobs, turns, tasks, .. } = work;
+    let is_any_listed = [incoming, outgoing, calls, jobs].iter().any(|it| !it.is_empty());
+    if !is_any_listed && *turns == 0 && *tasks == 0 {
         return text + " It had no pending work.";
     }
     text += " I didn't do its pending work, because it may have been done since:";
     list(&mut text, "Messages that were not answered yet", incoming);
     list(&mut text, "Messages of mine that were not sent yet", outgoing);
+    list(&mut text, "Calls that were not made yet", calls);
     list(&mut text, "Jobs that were due since", jobs);
     if *turns > 0 {
         let _ = write!(text, "\n\nTurns that were running or waiting: {turns}.");

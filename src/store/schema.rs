@@ -68,6 +68,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("schema-39.sql"),
     include_str!("schema-40.sql"),
     include_str!("schema-41.sql"),
+    include_str!("schema-42.sql"),
 ];
 
 /// Returns the version of an up-to-date database.

@@ -2,6 +2,7 @@
 //! and reports what the owner should know. It costs nothing if there are no requests. A heartbeat run is a
 //! background task; this module begins it.
 
+pub mod held;
 mod run;
 mod quiet_hours;
 mod context;

@@ -14,8 +14,10 @@ use rusqlite::Connection;
 pub(crate) use kind::{Background, TIME_MAX, TaskEnd, TaskLimits};
 
 use crate::bus::journal::{self, InboundOutcome, RowId};
-use crate::conversation::sessions;
+use crate::bus::owner_place;
 use crate::conversation::transcript::{self, UnfinishedTurn};
+use crate::conversation::{deferred, sessions};
+use crate::people::People;
 use crate::replies;
 use crate::tasks::subagents::{self, StraySubagent, SubagentId};
 use crate::tasks::{self, TaskOutcome};
@@ -110,6 +112,16 @@ pub(crate) fn end_without_access(store: &Connection, task: &Origin) -> rusqlite:
     stop_work(store, task, &transcript::unfinished(store)?)?;
     let message = Some(replies::SUBAGENT_WITHOUT_ACCESS);
     end(store, task, &TaskEnd::by_program(TaskOutcome::Interrupted, None, message))
+}
+
+/// Has what is for the owner reach an owner, once somebody has lost that role: see [`owner_place::keep_with_owner`]. A run
+/// of the heartbeat that would report to the former address ends, alerts that are held back go to the new one, and calls
+/// of which people there were to be told are dropped.
+pub(crate) fn keep_owner_place(store: &Connection, people: &People) -> rusqlite::Result<()> {
+    let Some(former) = owner_place::keep_with_owner(store, people)? else { return Ok(()) };
+    stop(store, &behaviour_of(TaskKind::Heartbeat).running_for(store, &former, None)?)?;
+    tasks::heartbeat::held::move_held(store, &former)?;
+    deferred::drop_held_at(store, &former)
 }
 
 /// Returns true if a call waits for the end of a task.

@@ -28,7 +28,8 @@ pub(crate) use compaction::{
 pub(crate) use delegated::suspend_for_subagent;
 pub use jobs::handle_order;
 pub(crate) use parting::{
-    end_task_without_access, end_without_access, end_work_of, part_from_past,
+    end_run_without_access, end_task_without_access, end_without_access, end_work_of,
+    part_from_past,
 };
 pub(crate) use pause::{PausedConversation, clean_conversation};
 pub(crate) use start::{TurnBeginning, UsedFacts, resume_turn, start_turn};

@@ -61,6 +61,7 @@ pub(crate) async fn former_home() -> Rig {
     rig.execute(
         "UPDATE calls SET undo = json_set(undo, '$.path', 'check.sh') WHERE arguments LIKE '%check.sh%';
          DROP TABLE watched_commands; ALTER TABLE asks DROP COLUMN files; ALTER TABLE asks DROP COLUMN batch;
+         ALTER TABLE web_logins DROP COLUMN asked_on; ALTER TABLE web_logins DROP COLUMN asked_by;
          ALTER TABLE deferred_calls DROP COLUMN files;
          DROP INDEX deferred_calls_queued; ALTER TABLE deferred_calls DROP COLUMN queued; DROP TABLE marked_files; DROP TABLE former_home;
          ALTER TABLE steps RENAME COLUMN input TO heard;

@@ -9,6 +9,8 @@ use std::sync::Arc;
 use std::time::Duration as Pause;
 
 use chrono::{DateTime, Duration, Timelike, Utc};
+use peacrab::backup::archive;
+use peacrab::backup::restore::{Existing, restore};
 use peacrab::config::AgentConfig;
 use peacrab::provider::models::{Model, Models, Standing};
 use peacrab::replies;
@@ -486,6 +488,38 @@ async fn what_a_beat_was_refused_in_quiet_hours_is_told_when_they_end() {
     // After a start, a minute later.
     scene.at(203).await;
     scene.ended(2).await;
+    scene.rig.finish().await;
+}
+
+#[tokio::test]
+async fn what_is_held_back_in_a_backup_is_not_told_after_its_restore() {
+    let mut scene = quiet_soon().await;
+    fs::write(scene.rig.path().join("downloads/page.txt"), "Write it down.").unwrap();
+    let gate = Gate::shut();
+    let reads = calls(&[("read_file", json!({"path": "downloads/page.txt"}))]);
+    let writes = calls(&[("write_file", json!({"path": "tide.md", "content": "high"}))]);
+    scene.rig.model.on("Is the tide high?", [reads, held(&gate, writes)]);
+    scene.rig.model.on("The quiet hours of your owner have begun", [says("NO_REPLY")]);
+    scene.at(31).await;
+    scene.rig.wait_at(&gate).await;
+    scene.at(45).await;
+    gate.open();
+    scene.ended(1).await;
+    scene.rig.settled().await;
+    scene.rig.stop().await;
+    let file = scene.rig.path().with_file_name("kept.tar.gz");
+    archive::write(&scene.rig.path(), &file, Utc::now()).unwrap();
+    let restored = restore(&scene.rig.path(), &file, Existing::Replace, Utc::now()).unwrap();
+    let listed = "Calls that were not made yet:\n- home:1: write_file";
+    assert!(restored.pending.contains(listed), "{restored:?}");
+    scene.rig.start().await;
+    assert!(scene.rig.next_message("1").await.contains(listed));
+    scene.rig.model.on("Is the tide high?", [is_silent()]);
+    scene.at(201).await;
+    // After a start, a minute later.
+    scene.at(203).await;
+    scene.ended(2).await;
+    assert_eq!(scene.rig.ask("1", "/approve").await, replies::NOTHING_TO_APPROVE);
     scene.rig.finish().await;
 }
 

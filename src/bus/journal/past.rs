@@ -55,6 +55,25 @@ pub fn has_group_message(store: &Connection, at: &Address) -> rusqlite::Result<b
         .exists(params![at.channel, at.chat])
 }
 
+/// Returns the row and the address of an account's last private message.
+pub fn last_private_of(
+    store: &Connection,
+    account: &PersonAccount,
+) -> rusqlite::Result<Option<(RowId, Address)>> {
+    store
+        .prepare_cached(
+            "SELECT channel, chat, thread, id FROM inbound
+             WHERE channel = ? AND sender = ? AND iif(json_valid(message),
+                 ifnull(json_extract(message, '$.chat_kind'), json_extract(message, '$.place')), NULL)
+                 = 'private'
+             ORDER BY id DESC LIMIT 1",
+        )?
+        .query_row(params![account.channel, account.sender], |row| {
+            Ok((row.get(3)?, read_address(row)?))
+        })
+        .optional()
+}
+
 /// Returns the newest message of each address of a channel since a time, newest first. The number of
 /// addresses is bounded, and so is the number of chats, each of which may have many threads.
 pub fn last_heard(

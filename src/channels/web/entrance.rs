@@ -8,6 +8,8 @@ use tokio::time::timeout;
 use url::{Host, Url};
 
 use super::Web;
+use super::logins::LinkedPerson;
+use crate::people::persons::PersonAccount;
 use crate::types::message::SenderId;
 
 /// Maximum wait for the gateway to listen, which it does at once unless another program uses the port.
@@ -45,8 +47,18 @@ impl WebEntrance {
 
     /// Returns a link with which a person can sign in once. None if the gateway does not listen at this moment.
     pub fn link_now(&self, person: &SenderId) -> Option<SignInLink> {
+        self.issue(LinkedPerson { person: person.clone(), asked_by: None })
+    }
+
+    /// As [`Self::link_now`], for an account that asks in a chat. The sign-in ends with the access that the account has to
+    /// its person.
+    pub fn link_for(&self, person: &SenderId, asked_by: PersonAccount) -> Option<SignInLink> {
+        self.issue(LinkedPerson { person: person.clone(), asked_by: Some(asked_by) })
+    }
+
+    fn issue(&self, linked: LinkedPerson) -> Option<SignInLink> {
         let url = self.url.borrow().clone()?;
-        let code = self.web.codes.issue(person);
+        let code = self.web.codes.issue(linked);
         Some(SignInLink { link: format!("{url}/#{}", code.reveal()), is_local: is_local(&url) })
     }
 }

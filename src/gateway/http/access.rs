@@ -121,7 +121,9 @@ fn person_by_token(gateway: &HttpGateway, token: &str) -> Result<SenderId, HttpR
 async fn person_by_cookie(gateway: &HttpGateway, cookie: &str) -> Result<SenderId, HttpRefusal> {
     let store = &gateway.services().bus.store;
     let value = cookie.to_owned();
-    let found = store.read(move |store| logins::person_of(store, &value)).await?;
+    let (people, page) = (gateway.services().bus.people.clone(), gateway.web.name().clone());
+    let find = move |store: &Connection| logins::person_of(store, &people, &page, &value);
+    let found = store.read(find).await?;
     let Some(SignedIn { person, is_stale }) = found else { return Err(not_signed_in()) };
     if is_stale {
         let value = cookie.to_owned();

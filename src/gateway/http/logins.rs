@@ -39,21 +39,29 @@ pub(super) async fn begin(
     if !gateway.limits.allows("login", ATTEMPTS_PER_MINUTE) {
         return Err(HttpRefusal::too_many());
     }
-    let Some(person) = gateway.web.codes.take(&code) else {
-        let explanation = "this link was used before, or is too old; ask for a new one";
-        return Err(HttpRefusal::new(StatusCode::UNAUTHORIZED, explanation));
-    };
-    tracing::info!(%person, "A browser has signed in");
+    let linked = gateway.web.codes.take(&code).ok_or_else(link_refused)?;
+    let person = linked.person.clone();
     let agent = headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok());
     let agent = agent.unwrap_or_default().to_owned();
-    let begin = move |store: &Connection| logins::begin(store, &person, &agent);
-    let value = gateway.services().bus.store.write("sign in", Sync::Now, begin).await?;
+    let (people, page) = (gateway.services().bus.people.clone(), gateway.web.name().clone());
+    let begin = move |store: &Connection| match linked.is_current(store, &people, &page)? {
+        true => logins::begin(store, &linked, &agent).map(Some),
+        false => Ok(None),
+    };
+    let begun = gateway.services().bus.store.write("sign in", Sync::Now, begin).await?;
+    let value = begun.ok_or_else(link_refused)?;
+    tracing::info!(%person, "A browser has signed in");
     let cookie = format!(
         "{COOKIE}={}; Max-Age={COOKIE_AGE_S}{}",
         value.reveal(),
         cookie_attributes(&gateway)
     );
     Ok(([(header::SET_COOKIE, cookie)], StatusCode::NO_CONTENT).into_response())
+}
+
+fn link_refused() -> HttpRefusal {
+    let explanation = "this link was used before, or is too old; ask for a new one";
+    HttpRefusal::new(StatusCode::UNAUTHORIZED, explanation)
 }
 
 /// `POST /logout`

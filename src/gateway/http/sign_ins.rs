@@ -27,7 +27,7 @@ fn own_logins(
     account: &PersonAccount,
 ) -> rusqlite::Result<Vec<Login>> {
     let mut own = Vec::new();
-    for login in logins::list(store)? {
+    for login in logins::list(store, people, &account.channel)? {
         let other = PersonAccount { sender: login.person.clone(), ..account.clone() };
         if people.are_same(store, &other, account)? {
             own.push(login);

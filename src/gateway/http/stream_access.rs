@@ -70,7 +70,7 @@ impl StreamAccess {
         let (person, sign_in) = (self.person.clone(), self.sign_in.clone());
         let read_role = move |store: &Connection| {
             let is_signed_in = match &sign_in {
-                Some(hash) => logins::is_valid(store, hash)?,
+                Some(hash) => logins::is_valid(store, &people, &page, hash)?,
                 None => true,
             };
             let role = people.role_of(store, &page, &person)?;

@@ -98,6 +98,15 @@ pub(crate) async fn end_task_without_access(store: &Store, task: Origin) -> Resu
     store.write("no access", Sync::Now, end).await
 }
 
+/// Ends a run of a job in a conversation with people that was to begin or go on, because its person has no access any more.
+pub(crate) async fn end_run_without_access(
+    store: &Store,
+    run: schedule::Run,
+) -> Result<(), StoreError> {
+    let end = move |store: &Connection| jobs::stop_run(store, &run);
+    store.write("no access", Sync::Now, end).await
+}
+
 /// Ends a turn that was to go on, because the person who began it with this message has no access any more. Explains it,
 /// except to somebody who is blocked.
 pub(crate) async fn end_without_access(

@@ -10,6 +10,7 @@ use crate::bus::journal::{self, InboundOutcome, WaitingMessage};
 use crate::conversation::transcript::UnfinishedTurn;
 use crate::replies;
 use crate::store::StoreError;
+use crate::tasks::schedule::{self, JobDefinition, JobId};
 use crate::turn::commits;
 use crate::turn::error::TurnError;
 use crate::types::message::{Cause, Sender};
@@ -38,6 +39,11 @@ pub(super) async fn close_declined(bus: &Bus, rows: &[WaitingMessage]) -> Result
     }
     if let Some(first) = rows.first()
         && end_task_without_access(bus, &first.origin, first.sender()).await?
+    {
+        return Ok(true);
+    }
+    if let Some(first) = rows.first()
+        && end_run_without_access(bus, &first.inbound.cause).await?
     {
         return Ok(true);
     }
@@ -74,13 +80,17 @@ pub(super) async fn end_without_access(
         return Ok(ended);
     }
     let (turn, people) = (unfinished.turn, bus.people.clone());
-    let query = move |store: &Connection| {
-        let Some(first) = journal::first_of_turn(store, turn)? else { return Ok(None) };
-        let Cause::Person(sender) = &first.cause else { return Ok(None) };
-        let role = people.role_of_speaker(store, &first, sender)?;
-        Ok(role.is_none().then_some(first))
-    };
-    let Some(first) = bus.store.read(query).await? else { return Ok(false) };
+    let find_first = move |store: &Connection| journal::first_of_turn(store, turn);
+    let Some(first) = bus.store.read(find_first).await? else { return Ok(false) };
+    if end_run_without_access(bus, &first.cause).await? {
+        return Ok(true);
+    }
+    let Cause::Person(sender) = first.cause.clone() else { return Ok(false) };
+    let inbound = first.clone();
+    let find_role = move |store: &Connection| people.role_of_speaker(store, &inbound, &sender);
+    if bus.store.read(find_role).await?.is_some() {
+        return Ok(false);
+    }
     tracing::info!(at = %first.from, "Ended a turn, because its person has no access any more");
     commits::end_without_access(&bus.store, turn, first).await?;
     bus.outbox.notify();
@@ -106,6 +116,26 @@ async fn end_task_without_access(
         bus.jobs.notify();
     }
     Ok(has_lost_access)
+}
+
+/// Ends the run of a job that works in a conversation with people, if the job's person has no access any more. Returns
+/// false for other causes, and if the run goes on.
+async fn end_run_without_access(bus: &Bus, cause: &Cause) -> Result<bool, StoreError> {
+    let Cause::Job { job, .. } = cause else { return Ok(false) };
+    let (job, people) = (JobId(*job), bus.people.clone());
+    let find_lost = move |store: &Connection| {
+        let Some(run) = schedule::find_job_run(store, job)?.filter(|run| run.is_here) else {
+            return Ok(None);
+        };
+        let JobDefinition { known_on, sender, .. } = &run.job.definition;
+        let has_lost_access = people.has_lost_access(store, known_on, &sender.id)?;
+        Ok(has_lost_access.then_some(run))
+    };
+    let Some(run) = bus.store.read(find_lost).await? else { return Ok(false) };
+    tracing::info!(job = job.0, "Ended a run of a job, because its person has no access any more");
+    commits::end_run_without_access(&bus.store, run).await?;
+    bus.jobs.notify();
+    Ok(true)
 }
 
 /// Returns the delay of a message, as the difference of both clocks.

@@ -7,7 +7,7 @@ use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use super::browser::{Browser, client, config, rig, token_of, url};
-use crate::support::rig::{OTHER_USER, Rig, RigOptions, STRANGER, USER};
+use crate::support::rig::{OTHER_USER, OWNER, Rig, RigOptions, STRANGER, USER};
 use crate::support::script::{calls, says};
 
 /// The name and role of the person whom a link in an answer signs in.
@@ -223,5 +223,69 @@ async fn whoever_is_let_in_as_everybody_is_has_no_page() {
     assert_eq!(rig.next_message("s").await, replies::WEB_WITHOUT_ACCOUNT);
     let made = rig.query("SELECT sender FROM accounts WHERE sender LIKE '@%'");
     assert_eq!(made, Vec::<String>::new());
+    rig.finish().await;
+}
+
+/// Makes both accounts one person.
+fn link(rig: &Rig, (one, other): (&str, &str)) {
+    rig.execute(&format!(
+        "UPDATE accounts SET person = (SELECT person FROM accounts WHERE channel = 'home' AND sender = '{one}')
+         WHERE channel = 'home' AND sender = '{other}'"
+    ));
+}
+
+/// A browser that is signed in by the link which somebody gets in their chat.
+async fn browser_of(rig: &mut Rig, (who, chat): (&str, &str)) -> Browser {
+    rig.say_as(who, chat, "/web");
+    Browser::by_link(&rig.next_message(chat).await).await
+}
+
+#[tokio::test]
+async fn a_sign_in_as_the_owner_ends_with_the_account_that_got_its_link() {
+    for command in ["/unlink", "/pair revoke home 66"] {
+        let mut rig = rig().await;
+        rig.ask("1", "hello").await;
+        rig.execute(
+            "INSERT INTO people (channel, sender, name, role, since)
+             VALUES ('home', '66', 'Person 66', '\"user\"', 1)",
+        );
+        rig.say_as(STRANGER, "s", "hello");
+        rig.next_message("s").await;
+        link(&rig, (OWNER, STRANGER));
+        let own = Browser::owner(&rig).await;
+        let theirs = browser_of(&mut rig, (STRANGER, "s")).await;
+        assert_eq!(theirs.get("/me").await["role"], "owner");
+        rig.say_as(STRANGER, "s", "/web");
+        let unused = rig.next_message("s").await;
+        rig.say_as(STRANGER, "s", command);
+        rig.next_message("s").await;
+        assert_eq!(status(&theirs, "/me").await, StatusCode::UNAUTHORIZED);
+        let (at, code) = unused.lines().nth(1).unwrap().split_once("/#").unwrap();
+        let used = client().post(format!("{at}/login")).json(&json!({ "code": code }));
+        assert_eq!(used.send().await.unwrap().status(), StatusCode::UNAUTHORIZED);
+        let listed = own.get("/sign-ins").await["sign_ins"].clone();
+        assert_eq!(listed.as_array().unwrap().len(), 1, "{listed}");
+        rig.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn whoever_parts_from_a_person_is_not_signed_in_as_them() {
+    let mut rig = rig().await;
+    url(&rig).await;
+    for (who, chat) in [(USER, "2"), (OTHER_USER, "3")] {
+        rig.say_as(who, chat, "hello");
+        rig.next_message(chat).await;
+    }
+    link(&rig, (USER, OTHER_USER));
+    let stays = browser_of(&mut rig, (USER, "2")).await;
+    let parts = browser_of(&mut rig, (OTHER_USER, "3")).await;
+    rig.say_as(OTHER_USER, "3", "/unlink");
+    assert_eq!(rig.next_message("3").await, replies::UNLINKED);
+    assert_eq!(status(&parts, "/me").await, StatusCode::UNAUTHORIZED);
+    assert_eq!(status(&stays, "/me").await, StatusCode::OK);
+    // They get an account of their own.
+    let own = browser_of(&mut rig, (OTHER_USER, "3")).await;
+    assert_eq!(own.get("/me").await["role"], "user");
     rig.finish().await;
 }

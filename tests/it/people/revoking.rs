@@ -168,3 +168,68 @@ async fn a_question_ends_with_a_revoked_access_whatever_the_role_was() {
     is_stranger(&mut rig, STRANGER).await;
     rig.finish().await;
 }
+
+#[tokio::test]
+async fn who_was_paired_as_an_owner_and_is_linked_to_the_owner_loses_that_at_once() {
+    let mut rig = with_paired(by_pairing_only(), &[STRANGER]).await;
+    link(&mut rig, (OWNER, "1"), STRANGER).await;
+    rig.execute("UPDATE people SET role = '\"owner\"'");
+    assert_eq!(revoke(&mut rig, STRANGER).await, replies::revoked(STRANGER));
+    is_stranger(&mut rig, STRANGER).await;
+    rig.say("1", "/whoami");
+    assert!(rig.next_message("1").await.contains("Your role is owner."));
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_link_to_somebody_in_the_config_keeps_nobody_in_who_is_revoked() {
+    for (admins, role) in [(vec![], "user"), (vec![OTHER.to_owned()], "admin")] {
+        let mut parts = by_pairing_only();
+        parts.access.allow.push(OTHER.to_owned());
+        parts.access.admins = admins;
+        let mut rig = with_paired(parts, &[STRANGER]).await;
+        rig.say_as(OTHER, OTHER, "hello");
+        assert_eq!(rig.next_message(OTHER).await, "re: hello");
+        link(&mut rig, (OTHER, OTHER), STRANGER).await;
+        assert!(rig.next_message("1").await.contains("are now one person"));
+        assert_eq!(revoke(&mut rig, STRANGER).await, replies::revoked(STRANGER));
+        is_stranger(&mut rig, STRANGER).await;
+        assert_eq!(revoke(&mut rig, STRANGER).await, replies::not_paired(STRANGER));
+        // The account that the config names stays.
+        rig.say_as(OTHER, OTHER, "/whoami");
+        let said = rig.next_message(OTHER).await;
+        assert!(said.contains(&format!("Your role is {role}.")), "{said}");
+        rig.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn what_is_for_the_owner_reaches_no_account_that_is_not_theirs_any_more() {
+    // From the account itself, so that it is the last one in which an owner wrote.
+    for command in ["/unlink", "/pair revoke home 66"] {
+        let mut rig = with_paired(by_pairing_only(), &[STRANGER]).await;
+        link(&mut rig, (OWNER, "1"), STRANGER).await;
+        rig.say_as(STRANGER, STRANGER, command);
+        let said = rig.next_message(STRANGER).await;
+        assert!(said == replies::UNLINKED || said == replies::revoked(STRANGER), "{said}");
+        is_stranger(&mut rig, OTHER).await;
+        assert_eq!(rig.unread(STRANGER), Vec::<String>::new());
+        rig.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn what_is_for_the_owner_reaches_nobody_whom_the_config_names_no_more() {
+    let mut parts = by_pairing_only();
+    parts.access.owners.push(OTHER.to_owned());
+    let mut rig = Rig::of(parts).await;
+    rig.ask("1", "hello").await;
+    rig.say_as(OTHER, OTHER, "hello");
+    assert_eq!(rig.next_message(OTHER).await, "re: hello");
+    rig.stop().await;
+    rig.parts.access.owners.retain(|id| id != OTHER);
+    rig.start().await;
+    is_stranger(&mut rig, STRANGER).await;
+    assert_eq!(rig.unread(OTHER), Vec::<String>::new());
+    rig.finish().await;
+}

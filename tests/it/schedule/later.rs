@@ -3,6 +3,9 @@
 
 use std::fs;
 
+use chrono::Utc;
+use peacrab::backup::archive;
+use peacrab::backup::restore::{Existing, restore};
 use peacrab::config::AgentConfig;
 use peacrab::conversation::asks::{ApprovalSettings, Approvals};
 use peacrab::replies::{self, CallNotMade};
@@ -262,6 +265,35 @@ async fn the_calls_of_a_report_are_made_one_after_another_also_after_a_restart()
     let order = scene.rig.query(order);
     let names = ["1.md", "2.md", "3.md"];
     assert!(order.iter().zip(names).all(|(call, name)| call.contains(name)), "{order:?}");
+    scene.rig.finish().await;
+}
+
+#[tokio::test]
+async fn those_that_wait_in_a_backup_are_not_made_again_after_its_restore() {
+    let mut scene = scene().await;
+    run(&mut scene, calls(&[append("1.md"), append("2.md")])).await;
+    let gate = Gate::shut();
+    scene.rig.model.on(ALLOWED, [held(&gate, completes("Lost."))]);
+    scene.rig.say("1", "/approve later 1 all");
+    scene.rig.wait_at(&gate).await;
+    let making = replies::making_deferred_calls(&["append_file"; 2]);
+    assert_eq!(scene.rig.next_message("1").await, making);
+    let file = scene.rig.path().with_file_name("kept.tar.gz");
+    archive::write(&scene.rig.path(), &file, Utc::now()).unwrap();
+    scene.rig.stop().await;
+    let restored =
+        restore(&scene.rig.path(), &file, Existing::Replace, Utc::now()).unwrap().pending;
+    let listed = "Calls that were not made yet:\n- home:1: append_file";
+    assert!(restored.contains(listed), "{restored}");
+    scene.rig.start().await;
+    let told = scene.rig.next_message("1").await;
+    assert!(told.starts_with("I was restored") && told.contains(listed), "{told}");
+    assert_eq!(scene.rig.ask("1", "still there?").await, "re: still there?");
+    scene.rig.settled().await;
+    assert_eq!(written(&scene, "2.md"), None);
+    let states = scene.rig.query("SELECT state || ' ' || queued FROM deferred_calls ORDER BY id");
+    assert_eq!(states, ["made 0", "denied 0"]);
+    assert_eq!(scene.rig.ask("1", "/approve later 2").await, replies::NOT_OPEN_ANY_MORE);
     scene.rig.finish().await;
 }
 

@@ -8,7 +8,7 @@ use peacrab::provider::ProviderError;
 use peacrab::replies::{self, job_works_as_in_a_group};
 use serde_json::json;
 
-use super::jobs::{Scene, TASK, completes};
+use super::jobs::{Scene, TASK, completes, schedules};
 use super::references::opens;
 use crate::support::rig::{OTHER_USER, OWNER, Rig, RigOptions, USER};
 use crate::support::script::{Gate, Reply, calls, held, says};
@@ -348,4 +348,28 @@ async fn a_run_ends_with_the_access_of_its_reader() {
         assert_eq!(scene.rig.unread("2"), Vec::<String>::new(), "{verb}");
         scene.rig.finish().await;
     }
+}
+
+#[tokio::test]
+async fn a_run_in_a_conversation_does_not_go_on_for_somebody_whom_the_config_names_no_more() {
+    let mut scene = Scene::of(RigOptions::default()).await;
+    scene.rig.ask("1", "hello").await;
+    let here = json!({"when": "20m", "text": TASK, "kind": "here"});
+    scene.rig.model.on("later", [schedules(here), says("I will.")]);
+    scene.rig.say_as(USER, "2", "later");
+    assert_eq!(scene.rig.next_message("2").await, "I will.");
+    let gate = Gate::shut();
+    scene.rig.model.on(TASK, [held(&gate, says("lost"))]);
+    scene.later(21);
+    scene.rig.wait_at(&gate).await;
+    scene.rig.stop().await;
+    scene.rig.parts.access.allow.retain(|id| id != USER);
+    let asked = scene.rig.model.asked().len();
+    scene.rig.start().await;
+    assert_eq!(scene.rig.ask("1", "still there?").await, "re: still there?");
+    scene.rig.settled().await;
+    assert_eq!(scene.runs(), ["stopped"]);
+    assert_eq!(scene.rig.model.asked().len(), asked + 1);
+    assert_eq!(scene.rig.unread("2"), Vec::<String>::new());
+    scene.rig.finish().await;
 }
