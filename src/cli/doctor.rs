@@ -140,10 +140,10 @@ fn config_findings(
 /// Returns what to do about a config that cannot be used, with the last one that worked.
 fn config_advice(on: &Invocation) -> String {
     let file = config::file(&on.home, on.config.as_deref());
-    if let Some(kept) = last_good::lost(&on.home, on.config.as_deref()) {
+    if let Some(loss) = last_good::lost(&on.home, on.config.as_deref()) {
         return format!(
             "take back the last one that worked: `cp -p {} {}`; then `peacrab reload` if a daemon runs, else start it",
-            config::quoted(&kept),
+            config::quoted(&loss.kept),
             config::quoted(&file)
         );
     }

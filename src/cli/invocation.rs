@@ -29,7 +29,7 @@ impl Invocation {
         config::load(&self.home, self.config.as_deref(), &self.environment)
     }
 
-    /// Loads the config of a daemon. A file that is gone is no empty config.
+    /// Loads the config of a daemon. A file that is gone, or has lost its settings, is no empty config.
     pub(super) fn load_to_run(&self) -> Result<Config, ConfigErrors> {
         last_good::refuse_lost(&self.home, self.config.as_deref(), self.load())
     }
@@ -51,11 +51,11 @@ impl Invocation {
         Ok(config)
     }
 
-    /// Loads the config of a daemon that runs; its secrets stay out of the log from now on. `has_file` is true if it runs
-    /// with a config file, which must still be there.
-    pub(super) fn load_again(&self, has_file: bool) -> anyhow::Result<Config> {
-        if has_file {
-            last_good::refuse_gone(&self.home, self.config.as_deref())?;
+    /// Loads the config of a daemon that runs; its secrets stay out of the log from now on. `has_settings` is true if it runs
+    /// with settings of a config file, which must still have some.
+    pub(super) fn load_again(&self, has_settings: bool) -> anyhow::Result<Config> {
+        if has_settings {
+            last_good::refuse_loss(&self.home, self.config.as_deref())?;
         }
         let config = self.load_to_run()?;
         logging::redact_also(Redactor::new(config.secrets()));

@@ -64,7 +64,7 @@ pub(super) async fn run(on: &Invocation) -> anyhow::Result<ExitCode> {
         plan.supervision = Supervision {
             watchdog: watchdog_of_systemd(),
             counts_starts: true,
-            config_check: Some(config_check(on, file.exists)),
+            config_check: Some(config_check(on, file.has_settings)),
         };
         let daemon = tokio::select! {
             biased;
@@ -84,21 +84,26 @@ pub(super) async fn run(on: &Invocation) -> anyhow::Result<ExitCode> {
     Ok(code.map_or(ExitCode::SUCCESS, ExitCode::from))
 }
 
-/// Tells the owner that the config file is gone, and that the daemon runs with the environment alone: once for each file.
+/// Tells the owner that the settings of the config file are lost, and that the daemon runs with the environment alone: once
+/// for each file.
 async fn report_lost_config(on: &Invocation, bus: &Bus) {
-    let Some(kept) = last_good::lost(&on.home, on.config.as_deref()) else { return };
-    let changed = fs::metadata(&kept).and_then(|kept| kept.modified()).unwrap_or(UNIX_EPOCH);
-    let key = format!("config gone {}", DateTime::<Utc>::from(changed).timestamp());
-    if let Err(error) = notices::notify_owner(bus, key, replies::config_gone(&kept)).await {
-        tracing::warn!(%error, "Cannot tell the owner that the config file is gone");
+    let Some(loss) = last_good::lost(&on.home, on.config.as_deref()) else { return };
+    let changed = fs::metadata(&loss.kept).and_then(|kept| kept.modified()).unwrap_or(UNIX_EPOCH);
+    let (kind, words) = match loss.is_emptied() {
+        true => ("emptied", replies::config_emptied(&loss.kept)),
+        false => ("gone", replies::config_gone(&loss.kept)),
+    };
+    let key = format!("config {kind} {}", DateTime::<Utc>::from(changed).timestamp());
+    if let Err(error) = notices::notify_owner(bus, key, words).await {
+        tracing::warn!(%error, "Cannot tell the owner that the settings of the config file are lost");
     }
 }
 
 /// Returns the check before a restart: the config must load, and give the parts of a daemon.
-fn config_check(on: &Invocation, has_file: bool) -> ConfigCheck {
+fn config_check(on: &Invocation, has_settings: bool) -> ConfigCheck {
     let on = on.clone();
     Arc::new(move || {
-        let planned = on.load_again(has_file).and_then(|config| on.plan(config));
+        let planned = on.load_again(has_settings).and_then(|config| on.plan(config));
         planned.map(drop).map_err(|error| {
             replies::restart_refused(&format!("{error:#}"), last_good::kept(&on.home).as_deref())
         })
@@ -114,7 +119,7 @@ struct NextDaemon {
 /// The config file of a daemon.
 struct UsedFile {
     /// False if only the environment counts.
-    exists: bool,
+    has_settings: bool,
     /// None without a file, or if it was changed while it was read.
     text: Option<String>,
 }
@@ -126,10 +131,10 @@ impl NextDaemon {
     ) -> anyhow::Result<Self> {
         let read = || last_good::current_text(&on.home, on.config.as_deref());
         let text = read();
-        let exists = text.is_some();
+        let has_settings = text.as_deref().is_some_and(last_good::has_settings);
         let plan = on.plan(load()?)?;
         let text = text.filter(|text| read().as_ref() == Some(text));
-        Ok(Self { plan, file: UsedFile { exists, text } })
+        Ok(Self { plan, file: UsedFile { has_settings, text } })
     }
 }
 
@@ -150,7 +155,7 @@ async fn run_daemon(
     reloads: &mpsc::Sender<ReloadRequest>,
     signals: &mut Signals,
 ) -> anyhow::Result<Option<NextDaemon>> {
-    let UsedFile { exists: has_file, text } = file;
+    let UsedFile { has_settings, text } = file;
     let stop = CancellationToken::new();
     let server = daemon.control_server();
     server.reloads.set(reloads.clone()).ok();
@@ -163,7 +168,7 @@ async fn run_daemon(
     let watching = async {
         let mut terminal = pin!(terminal);
         let next = tokio::select! {
-            next = next_plan(on, signals, &server, has_file) => next,
+            next = next_plan(on, signals, &server, has_settings) => next,
             () = &mut terminal => None,
             () = until.cancelled() => None,
         };
@@ -196,7 +201,7 @@ async fn next_plan(
     on: &Invocation,
     signals: &mut Signals,
     server: &ControlServer,
-    has_file: bool,
+    has_settings: bool,
 ) -> Option<NextDaemon> {
     loop {
         tokio::select! {
@@ -206,7 +211,7 @@ async fn next_plan(
                 if chat::has_own_terminal() {
                     return None;
                 }
-                if let Ok(plan) = read_again(on, server, has_file).await {
+                if let Ok(plan) = read_again(on, server, has_settings).await {
                     return Some(plan);
                 }
             }
@@ -215,7 +220,7 @@ async fn next_plan(
                     answer.send(Err(replies::RELOAD_IN_TERMINAL.to_owned())).ok();
                     continue;
                 }
-                let read = read_again(on, server, has_file).await;
+                let read = read_again(on, server, has_settings).await;
                 answer.send(read.as_ref().map(|_| replies::RELOADED.to_owned()).map_err(String::clone)).ok();
                 timeout(ANSWER_TIME_MAX, written).await.ok();
                 if let Ok(plan) = read {
@@ -230,9 +235,9 @@ async fn next_plan(
 async fn read_again(
     on: &Invocation,
     server: &ControlServer,
-    has_file: bool,
+    has_settings: bool,
 ) -> Result<NextDaemon, String> {
-    let planned = NextDaemon::load(on, || on.load_again(has_file));
+    let planned = NextDaemon::load(on, || on.load_again(has_settings));
     let error = match planned {
         Ok(plan) => {
             tracing::info!("Read the config again");

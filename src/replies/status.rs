@@ -205,9 +205,18 @@ pub fn last_good_config(kept: &Path) -> String {
 
 /// Tells the owner that the config file is gone, and only the environment counts. `kept` is the copy of the last file.
 pub fn config_gone(kept: &Path) -> String {
+    only_environment("is gone", kept)
+}
+
+/// Tells the owner that the config file has no settings any more, and only the environment counts.
+pub fn config_emptied(kept: &Path) -> String {
+    only_environment("has no settings any more", kept)
+}
+
+fn only_environment(loss: &str, kept: &Path) -> String {
     let kept = kept.display();
     format!(
-        "My config file is gone, so I use only the settings of my environment. If that's wrong, bring it back: {kept} is a \
+        "My config file {loss}, so I use only the settings of my environment. If that's wrong, bring it back: {kept} is a \
          copy of the last one that worked. If that's what you want, delete that copy."
     )
 }

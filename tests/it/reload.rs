@@ -127,6 +127,90 @@ async fn a_config_file_that_is_gone_is_no_empty_config() {
 }
 
 #[tokio::test]
+async fn a_config_file_that_was_emptied_is_refused_where_it_had_settings() {
+    let api = BotApi::start().await;
+    let fixture = ProgramFixture::new(&home(&api));
+    let kept = fixture.home().join("config.last-good.toml");
+    let lost = "has no settings any more";
+    let mut command = fixture.command(&[], &["run"]);
+    command.env("PEACRAB_RESTART_CODE", "75");
+    let mut daemon = fixture.begin(command);
+    until("the start", async || daemon.log().contains("Started").then_some(())).await;
+    api.say(&said(&ADA, "hello"));
+    api.wait_for_words(ADA.id, "You said: hello").await;
+    // As a full disk leaves it, and as an editor might.
+    for emptied in ["", " \n\n", "# [channels.home]\n  # all is commented out\n", "\u{feff}"] {
+        write(&fixture, emptied);
+        let ended = fixture.run(&["reload"]).await;
+        assert_eq!(ended.code, Some(1), "{emptied:?}: {ended:?}");
+        assert!(ended.err.contains(lost), "{emptied:?}: {ended:?}");
+        assert_eq!(fs::read_to_string(&kept).unwrap(), home(&api), "{emptied:?}");
+    }
+    let told = api.wait_for_words(ADA.id, "I couldn't use my changed config").await;
+    assert!(told.text.contains(lost) && told.text.contains("config.last-good.toml"), "{told:?}");
+    api.say(&said(&ADA, "/restart"));
+    let told = api.wait_for_words(ADA.id, "I'm not restarting").await;
+    assert!(told.text.contains(lost), "{told:?}");
+    api.say(&said(&ADA, "still here?"));
+    api.wait_for_words(ADA.id, "You said: still here?").await;
+    assert!(daemon.is_running());
+    daemon.terminate().await;
+    for (command, code) in [("run", 2), ("check", 2), ("doctor", 1)] {
+        let ended = fixture.run(&[command]).await;
+        assert_eq!(ended.code, Some(code), "{command}: {ended:?}");
+        assert!((ended.out + &ended.err).contains(lost), "{command}");
+    }
+    let ended = fixture.run(&["doctor"]).await;
+    assert!(ended.out.contains(&format!("`cp -p {}", kept.display())), "{ended:?}");
+    assert_eq!(fs::read_to_string(&kept).unwrap(), home(&api));
+    // Brought back, as it says.
+    fs::copy(&kept, fixture.folder().join("config.toml")).unwrap();
+    fixture.daemon().await.terminate().await;
+    // Emptied on purpose.
+    write(&fixture, "");
+    fs::remove_file(&kept).unwrap();
+    let daemon = fixture.daemon().await;
+    assert!(!daemon.log().contains(lost), "{}", daemon.log());
+    daemon.terminate().await;
+}
+
+#[tokio::test]
+async fn a_newcomers_empty_config_is_one() {
+    let fixture = ProgramFixture::new("# [channels.home]\n");
+    let daemon = fixture.daemon().await;
+    for text in ["", "# Nothing yet.\n"] {
+        write(&fixture, text);
+        let ended = fixture.run(&["reload"]).await;
+        assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{text:?}: {ended:?}");
+        until("the copy", async || {
+            let kept = fs::read_to_string(fixture.home().join("config.last-good.toml"));
+            kept.is_ok_and(|kept| kept == text).then_some(())
+        })
+        .await;
+    }
+    daemon.terminate().await;
+}
+
+#[tokio::test]
+async fn a_home_of_the_environment_may_have_emptied_its_config() {
+    let fixture = ProgramFixture::new("");
+    fs::create_dir(fixture.home()).unwrap();
+    fs::set_permissions(fixture.home(), fs::Permissions::from_mode(0o700)).unwrap();
+    let kept = fixture.home().join("config.last-good.toml");
+    fs::write(&kept, "[agent]\nsteps_max = 7\n").unwrap();
+    let mut command = fixture.command(&[], &["run"]);
+    command.env("TELEGRAM_BOT_TOKEN", "4242:AAAA-this-is-a-token-of-the-right-length");
+    let daemon = fixture.begin(command);
+    until("the start", async || daemon.log().contains("Started").then_some(())).await;
+    assert!(daemon.log().contains("only the environment counts"), "{}", daemon.log());
+    // It runs without settings of the file, so there is nothing to lose.
+    let ended = fixture.run(&["reload"]).await;
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
+    daemon.terminate().await;
+    assert_eq!(fs::read_to_string(&kept).unwrap(), "[agent]\nsteps_max = 7\n");
+}
+
+#[tokio::test]
 async fn a_daemon_with_a_config_file_does_not_go_over_to_the_environment() {
     let api = BotApi::start().await;
     let fixture = ProgramFixture::new("");
