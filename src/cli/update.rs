@@ -15,6 +15,8 @@ use std::time::Duration;
 use anyhow::{Context as _, bail, ensure};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use reqwest::Response;
+use reqwest::header::LOCATION;
 use ring::signature::{ED25519, UnparsedPublicKey};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -46,6 +48,9 @@ const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// A server that sends nothing for so long is gone.
 const PIECE_TIME_MAX: Duration = Duration::from_secs(60);
+
+/// Redirects that one download follows. Hosts of releases make one or two.
+const REDIRECTS_MAX: usize = 5;
 
 /// Time for a new program to answer `--version` and `check`.
 const TRY_TIME_MAX: Duration = Duration::from_secs(30);
@@ -194,13 +199,41 @@ async fn fetch_program(
     Ok(bytes)
 }
 
+/// Fetches a file. Redirects are followed by hand: they may lead to any server, because the signature and the sum decide what
+/// is taken, and no credentials are sent.
 async fn fetch(source: &UpdateSource, name: &str, bytes_max: usize) -> anyhow::Result<Vec<u8>> {
-    let url =
+    let mut url =
         Url::parse(&format!("{}/{name}", source.url)).context("`url` is not a valid address")?;
-    let client = http::client(&url, CONNECT_TIME_MAX).build()?;
-    let sent = timeout(PIECE_TIME_MAX, client.get(url).send()).await;
-    let sent = sent.with_context(|| format!("{name}: the server does not answer"))?;
-    let mut response = sent.map_err(reqwest::Error::without_url).context("cannot fetch")?;
+    for _ in 0..=REDIRECTS_MAX {
+        let client = http::client(&url, CONNECT_TIME_MAX).build()?;
+        let sent = timeout(PIECE_TIME_MAX, client.get(url.clone()).send()).await;
+        let sent = sent.with_context(|| format!("{name}: the server does not answer"))?;
+        let response = sent.map_err(reqwest::Error::without_url).context("cannot fetch")?;
+        let next = redirect(&url, &response).with_context(|| format!("cannot fetch {name}"))?;
+        match next {
+            Some(next) => url = next,
+            None => return read_file(response, name, bytes_max).await,
+        }
+    }
+    bail!("cannot fetch {name}: the server redirects more than {REDIRECTS_MAX} times")
+}
+
+/// Returns the address to which a response redirects. None if it does not.
+fn redirect(from: &Url, response: &Response) -> anyhow::Result<Option<Url>> {
+    let location = response.headers().get(LOCATION);
+    let Some(location) = location.filter(|_| response.status().is_redirection()) else {
+        return Ok(None);
+    };
+    let to = location.to_str().ok().and_then(|location| from.join(location).ok());
+    let to = to.filter(|to| matches!(to.scheme(), "http" | "https"));
+    to.map(Some).context("the server redirects to no address of http or https")
+}
+
+async fn read_file(
+    mut response: Response,
+    name: &str,
+    bytes_max: usize,
+) -> anyhow::Result<Vec<u8>> {
     let status = response.status();
     ensure!(status.is_success(), "cannot fetch {name}: the server answered {status}");
     let until = || Some(Instant::now() + PIECE_TIME_MAX);

@@ -22,10 +22,14 @@ use crate::support::binary::{Ended, ProgramFixture};
 
 type Files = Arc<Mutex<BTreeMap<String, Vec<u8>>>>;
 
+/// The addresses to which names have moved.
+type Moved = Arc<Mutex<BTreeMap<String, String>>>;
+
 /// A server with some files.
 struct Server {
     url: String,
     files: Files,
+    moved: Moved,
     key: Ed25519KeyPair,
 }
 
@@ -34,7 +38,8 @@ impl Server {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let files = Files::default();
-        let shared = Arc::clone(&files);
+        let moved = Moved::default();
+        let (shared, shared_moved) = (Arc::clone(&files), Arc::clone(&moved));
         // It ends with the tests.
         thread::spawn(move || {
             for stream in listener.incoming() {
@@ -43,9 +48,11 @@ impl Server {
                 let first = lines.next().unwrap().unwrap();
                 while !lines.next().unwrap().unwrap().is_empty() {}
                 let name = first.split(' ').nth(1).unwrap().trim_start_matches('/');
-                let (status, body) = match shared.lock().unwrap().get(name) {
-                    Some(body) => ("200 OK", body.clone()),
-                    None => ("404 Not Found", Vec::new()),
+                let to = shared_moved.lock().unwrap().get(name).cloned();
+                let (status, body) = match (to, shared.lock().unwrap().get(name)) {
+                    (Some(to), _) => (format!("302 Found\r\nlocation: {to}"), Vec::new()),
+                    (None, Some(body)) => ("200 OK".to_owned(), body.clone()),
+                    (None, None) => ("404 Not Found".to_owned(), Vec::new()),
                 };
                 let head = format!(
                     "HTTP/1.1 {status}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
@@ -55,7 +62,7 @@ impl Server {
                 stream.write_all(&body).ok();
             }
         });
-        Self { url, files, key: Ed25519KeyPair::from_seed_unchecked(&[7; 32]).unwrap() }
+        Self { url, files, moved, key: Ed25519KeyPair::from_seed_unchecked(&[7; 32]).unwrap() }
     }
 
     fn config(&self) -> String {
@@ -65,6 +72,11 @@ impl Server {
 
     fn put(&self, name: &str, content: &[u8]) {
         self.files.lock().unwrap().insert(name.to_owned(), content.to_vec());
+    }
+
+    /// Answers a request for `name` with a redirect.
+    fn redirect(&self, name: &str, to: &str) {
+        self.moved.lock().unwrap().insert(name.to_owned(), to.to_owned());
     }
 
     /// Publishes a program, signed.
@@ -212,6 +224,49 @@ async fn a_release_that_is_not_signed_whole_or_able_to_run_is_refused() {
     let ended = wrong.run(&["update"]).await;
     assert_eq!(ended.code, Some(2), "{ended:?}");
     assert!(ended.err.contains("needs both"), "{ended:?}");
+}
+
+#[tokio::test]
+async fn redirects_are_followed_and_what_they_lead_to_is_checked_as_ever() {
+    // As hosts of releases do: another server has the files.
+    let (server, store) = (Server::start(), Server::start());
+    let fixture = ProgramFixture::new(&server.config());
+    let exe = installed(&fixture);
+    let names = ["release.json", "release.json.sig", "program"];
+    for name in names {
+        server.redirect(name, &format!("{}/latest/{name}?token=not-to-be-shown", store.url));
+        store.redirect(&format!("latest/{name}?token=not-to-be-shown"), &format!("../{name}"));
+    }
+    let checked = async || fixture.run(&["update", "--check"]).await;
+    store.publish("99.0.0", &another("99.0.0", env!("CARGO_BIN_EXE_peacrab"), "exit 1"));
+    let ended = checked().await;
+    assert!(ended.out.contains("Version 99.0.0 can be installed"), "{ended:?}");
+    let refused = async |words: &str| {
+        let ended = update(&fixture, &exe).await;
+        assert_eq!(ended.code, Some(1), "{words}: {ended:?}");
+        assert!(ended.err.contains(words), "{words}: {ended:?}");
+        assert!(!ended.err.contains("not-to-be-shown"), "{words}: {ended:?}");
+        assert!(is_unchanged(&exe), "{words}");
+    };
+    store.put("program", b"#!/bin/sh\necho evil\n");
+    refused("differs from the signed one").await;
+    store.put("release.json", b"{}");
+    refused("is not signed").await;
+    for elsewhere in ["file:///etc/passwd", "ftp://example.com/x", "data:,x", "http://"] {
+        store.redirect("latest/release.json?token=not-to-be-shown", elsewhere);
+        refused("redirects to no address of http or https").await;
+    }
+    server.redirect("release.json", "release.json");
+    refused("cannot fetch release.json: the server redirects more than 5 times").await;
+    // What is installed at the end is the program.
+    for name in names {
+        server.redirect(name, &format!("{}/{name}", store.url));
+    }
+    let program = another("99.0.0", env!("CARGO_BIN_EXE_peacrab"), "exit 1");
+    store.publish("99.0.0", &program);
+    let ended = update(&fixture, &exe).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(fs::read_to_string(&exe).unwrap(), program);
 }
 
 /// A systemd whose one service is the installed program.
