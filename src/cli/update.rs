@@ -1,6 +1,7 @@
 //! `peacrab update`: fetches a newer version, checks who signed it and that it is whole, and puts it into the place of
 //! this program. The old program is kept beside it, and returns if the new one does not come up healthy.
 
+mod begun;
 mod replacing;
 
 use std::collections::BTreeMap;
@@ -29,9 +30,11 @@ use super::interrupts::Interrupts;
 use super::invocation::Invocation;
 use super::systemd::{self, Manager};
 use super::{chat, print};
+use crate::config;
 use crate::config::update::UpdateSource;
 use crate::http::{self, BodyEnd};
 use crate::types::hex::hex;
+use begun::{BegunUpdate, UpdateLock};
 use replacing::Replacement;
 
 /// The description of a release, and its signature in Base64.
@@ -48,6 +51,10 @@ const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// A server that sends nothing for so long is gone.
 const PIECE_TIME_MAX: Duration = Duration::from_secs(60);
+
+/// Usual time for a restarted service to be healthy, in seconds. It begins anew with each report that it makes while it
+/// starts.
+const HEALTHY_WITHIN_S: u64 = 120;
 
 /// Redirects that one download follows. Hosts of releases make one or two.
 const REDIRECTS_MAX: usize = 5;
@@ -79,17 +86,39 @@ pub(super) struct Args {
     /// Say it as JSON
     #[arg(long, requires = "check")]
     json: bool,
+    /// Time for the new version to be healthy, before the old one returns
+    #[arg(long, default_value_t = HEALTHY_WITHIN_S, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=3600))]
+    health_timeout: u64,
 }
 
-/// Installs a newer version, or says if there is one.
+/// Installs a newer version, or says if there is one. First it ends an update that was killed.
 pub(super) async fn handle(on: &Invocation, asked: &Args) -> anyhow::Result<()> {
-    match FoundRelease::find(on).await? {
-        found if asked.json => print::json(&found.as_json()),
-        FoundRelease::Newer(newer) if !asked.check => return install(on, newer).await,
-        found => print::line(&found.describe()),
+    if asked.check {
+        match FoundRelease::find(on).await? {
+            found if asked.json => print::json(&found.as_json()),
+            found => print::line(&found.describe()),
+        }
+        return Ok(());
     }
-    Ok(())
+    let exe = std::env::current_exe().context("cannot find this program's file")?;
+    let healthy_within = Duration::from_secs(asked.health_timeout);
+    let _lock = UpdateLock::claim(&exe)?;
+    if let Some(begun) = BegunUpdate::cut_off(&exe) {
+        return Box::pin(resume(on, &exe, &begun, healthy_within)).await;
+    }
+    BegunUpdate::remove(&exe);
+    match FoundRelease::find(on).await? {
+        FoundRelease::Newer(newer) => Box::pin(install(on, &exe, newer, healthy_within)).await,
+        found => {
+            print::line(&found.describe());
+            Ok(())
+        }
+    }
 }
+
+/// The endings of the new and of the old program's file.
+const NEW: &str = ".new";
+const OLD: &str = ".old";
 
 /// The version of this program.
 const PRESENT: &str = env!("CARGO_PKG_VERSION");
@@ -147,11 +176,15 @@ impl FoundRelease {
     }
 }
 
-async fn install(on: &Invocation, newer: NewerRelease) -> anyhow::Result<()> {
+async fn install(
+    on: &Invocation,
+    exe: &Path,
+    newer: NewerRelease,
+    healthy_within: Duration,
+) -> anyhow::Result<()> {
     let NewerRelease { source, version, program } = newer;
-    let exe = std::env::current_exe().context("cannot find this program's file")?;
     let bytes = fetch_program(&source, &program).await?;
-    let new = with_ending(&exe, ".new");
+    let new = with_ending(exe, NEW);
     let installed = async {
         write_program(&new, &bytes)?;
         try_program(on, &new, &version).await
@@ -160,7 +193,7 @@ async fn install(on: &Invocation, newer: NewerRelease) -> anyhow::Result<()> {
         fs::remove_file(&new).ok();
         return Err(error.context("nothing was changed"));
     }
-    replace(on, &exe, &new, &version).await
+    replace(on, exe, &version, healthy_within).await
 }
 
 /// Told where nothing is configured.
@@ -301,23 +334,64 @@ async fn run(program: &Path, arguments: &[&OsStr]) -> anyhow::Result<String> {
 }
 
 /// Puts the new program into the old one's place, and restarts the service if it runs.
-async fn replace(on: &Invocation, exe: &Path, new: &Path, version: &str) -> anyhow::Result<()> {
+async fn replace(
+    on: &Invocation,
+    exe: &Path,
+    version: &str,
+    healthy_within: Duration,
+) -> anyhow::Result<()> {
     let mut interrupts = Interrupts::watch()?;
-    let old = with_ending(exe, ".old");
-    fs::remove_file(&old).ok();
-    // By a link, so that there is a program under the name at any moment.
-    fs::hard_link(exe, &old)
-        .or_else(|_| fs::copy(exe, &old).map(drop))
-        .context("cannot keep the old program")?;
-    fs::rename(new, exe).with_context(|| format!("cannot replace {}", exe.display()))?;
     let Some(manager) = running_service(on).await else {
+        let old = put_in_place(exe)?;
         print::line(&format!("Installed version {version}. The old program is {}.", old.display()));
         if chat::is_running(&on.home).await? {
             print::line("The running daemon is not a systemd service. Restart it yourself.");
         }
         return Ok(());
     };
-    Replacement { on, manager, exe, old, version }.start(&mut interrupts).await
+    let begun = BegunUpdate {
+        version: version.to_owned(),
+        former: PRESENT.to_owned(),
+        home: on.home.clone(),
+        is_service_of_account: manager == Manager::User,
+        goes_back: false,
+    };
+    begun.write(exe).inspect_err(|_| {
+        fs::remove_file(with_ending(exe, NEW)).ok();
+    })?;
+    let old = put_in_place(exe).inspect_err(|_| BegunUpdate::remove(exe))?;
+    Replacement { on, exe, old, begun: &begun, healthy_within }.start(&mut interrupts).await
+}
+
+/// Gives the new program the name of the old one, which is kept beside it. Returns the old one's file.
+fn put_in_place(exe: &Path) -> anyhow::Result<PathBuf> {
+    let (new, old) = (with_ending(exe, NEW), with_ending(exe, OLD));
+    fs::remove_file(&old).ok();
+    // By a link, so that there is a program under the name at any moment.
+    fs::hard_link(exe, &old)
+        .or_else(|_| fs::copy(exe, &old).map(drop))
+        .context("cannot keep the old program")?;
+    fs::rename(new, exe).with_context(|| format!("cannot replace {}", exe.display()))?;
+    Ok(old)
+}
+
+/// Ends an update that was killed after the new program had got its place.
+async fn resume(
+    on: &Invocation,
+    exe: &Path,
+    begun: &BegunUpdate,
+    healthy_within: Duration,
+) -> anyhow::Result<()> {
+    ensure!(
+        begun.home == on.home,
+        "an update to version {} was cut off, and its service has another home. End it first: `peacrab --home {} update`",
+        begun.version,
+        config::quoted(&begun.home)
+    );
+    let mut interrupts = Interrupts::watch()?;
+    print::line(&format!("The update to version {} was cut off. It goes on now.", begun.version));
+    let old = with_ending(exe, OLD);
+    Replacement { on, exe, old, begun, healthy_within }.resume(&mut interrupts).await
 }
 
 /// The manager whose service is the daemon of this home.

@@ -1,6 +1,8 @@
 //! `peacrab update` against a server of its own: what is not signed, whole and able to run changes nothing, and a version
 //! that does not come up makes way for the old one.
 
+mod going_back;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};

@@ -9,14 +9,13 @@ use anyhow::{Context as _, bail};
 use chrono::{DateTime, Utc};
 use tokio::time::{Instant, sleep};
 
+use super::HEALTHY_WITHIN_S;
+use super::begun::BegunUpdate;
 use crate::cli::interrupts::Interrupts;
 use crate::cli::invocation::Invocation;
-use crate::cli::systemd::{self, Manager, START_TIME_MAX, UNIT};
+use crate::cli::systemd::{self, START_TIME_MAX, UNIT};
 use crate::cli::{chat, print};
 use crate::store;
-
-/// Time for a restarted service to be healthy. It begins anew with each report that the service makes while it starts.
-const HEALTHY_WITHIN: Duration = Duration::from_secs(120);
 
 /// Pause between two looks at it.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -24,18 +23,43 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// A program that has taken the place of another one, whose service is to run with it.
 pub(super) struct Replacement<'a> {
     pub(super) on: &'a Invocation,
-    pub(super) manager: Manager,
     pub(super) exe: &'a Path,
     /// The program that was there before.
     pub(super) old: PathBuf,
-    pub(super) version: &'a str,
+    /// The note beside the program. It goes when this has ended.
+    pub(super) begun: &'a BegunUpdate,
+    /// Time for the new version to be healthy. The old one, which was healthy before, always has the usual time.
+    pub(super) healthy_within: Duration,
 }
 
 impl Replacement<'_> {
     /// Restarts the service with the new program, and goes back if that does not come up. An interruption ends the wait
     /// and nothing else.
     pub(super) async fn start(&self, interrupts: &mut Interrupts) -> anyhow::Result<()> {
-        let (version, old) = (self.version, self.old.display());
+        let ended = self.restart(interrupts).await;
+        BegunUpdate::remove(self.exe);
+        ended
+    }
+
+    /// Goes on where a killed update was. A new version that is healthy by now stays.
+    pub(super) async fn resume(&self, interrupts: &mut Interrupts) -> anyhow::Result<()> {
+        let version = &self.begun.version;
+        let status = chat::status(&self.on.home).await;
+        if status.is_ok_and(|status| status.version == *version && status.health.is_well()) {
+            BegunUpdate::remove(self.exe);
+            print::line(&format!("Version {version} runs."));
+            return Ok(());
+        }
+        if !self.begun.goes_back {
+            return self.start(interrupts).await;
+        }
+        let ended = self.go_back(&anyhow::anyhow!("the update was killed on the way back")).await;
+        BegunUpdate::remove(self.exe);
+        ended
+    }
+
+    async fn restart(&self, interrupts: &mut Interrupts) -> anyhow::Result<()> {
+        let (version, old) = (&self.begun.version, self.old.display());
         let begun = Utc::now();
         let came_up = match self.request_restart().await {
             Ok(()) => tokio::select! {
@@ -44,7 +68,7 @@ impl Replacement<'_> {
                     "interrupted. Version {version} is installed and its service starts, but nobody waits for it now, so \
                      it does not make way for the old one. `peacrab status` shows when it runs. The old program is {old}"
                 ),
-                came_up = self.wait(begun) => came_up,
+                came_up = self.wait(begun, self.healthy_within) => came_up,
             },
             Err(error) => Err(error),
         };
@@ -59,9 +83,15 @@ impl Replacement<'_> {
 
     /// Puts the old program back, unless the store can only be opened by the new one. Always returns an error.
     async fn go_back(&self, reason: &anyhow::Error) -> anyhow::Result<()> {
-        let (version, exe, old) = (self.version, self.exe, self.old.display());
+        let (version, exe, old) = (&self.begun.version, self.exe, self.old.display());
+        // The old program has its place again if an update was killed after that.
+        let is_back = self.begun.goes_back && !self.old.exists();
+        let note = BegunUpdate { goes_back: true, ..self.begun.clone() };
+        if let Err(error) = note.write(exe) {
+            print::error(&format!("Don't end this now, it could not go on later: {error:#}"));
+        }
         // So that nobody changes the store between the look at it and the start of the old program.
-        if let Err(error) = systemd::systemctl(self.manager, &["stop", UNIT]).await {
+        if let Err(error) = systemd::systemctl(self.begun.manager(), &["stop", UNIT]).await {
             bail!(
                 "version {version} did not come up ({reason:#}), and its service cannot be stopped ({error:#}). It stays \
                  installed. The old program is {old}"
@@ -79,37 +109,38 @@ impl Replacement<'_> {
                 again.unwrap_or_default()
             );
         }
-        if let Err(error) = fs::rename(&self.old, exe) {
+        if !is_back && let Err(error) = fs::rename(&self.old, exe) {
             self.request_restart().await.ok();
             return Err(error).with_context(|| format!("cannot put {} back", exe.display()));
         }
         // Else the state of the new program's end would be taken for one of the old program.
-        systemd::systemctl(self.manager, &["reset-failed", UNIT]).await.ok();
+        systemd::systemctl(self.begun.manager(), &["reset-failed", UNIT]).await.ok();
         let begun = Utc::now();
         self.request_restart().await.context("the old version cannot be started again")?;
-        self.wait(begun).await.context("the old version does not start again")?;
+        let usual = Duration::from_secs(HEALTHY_WITHIN_S);
+        self.wait(begun, usual).await.context("the old version does not start again")?;
         bail!("version {version} did not start ({reason:#}). The old version runs again")
     }
 
     async fn request_restart(&self) -> anyhow::Result<()> {
-        systemd::systemctl(self.manager, &["restart", "--no-block", UNIT]).await.map(drop)
+        systemd::systemctl(self.begun.manager(), &["restart", "--no-block", UNIT]).await.map(drop)
     }
 
     /// Waits until a daemon that began since is healthy.
-    async fn wait(&self, begun: DateTime<Utc>) -> anyhow::Result<()> {
+    async fn wait(&self, begun: DateTime<Utc>, within: Duration) -> anyhow::Result<()> {
         let mut latest = Instant::now() + START_TIME_MAX;
-        let mut until = Instant::now() + HEALTHY_WITHIN;
+        let mut until = Instant::now() + within;
         let mut progress = String::new();
         loop {
             // A systemd that cannot be asked at this moment is no failure of the service.
-            let state = systemd::restart_state(self.manager).await.unwrap_or_default();
+            let state = systemd::restart_state(self.begun.manager()).await.unwrap_or_default();
             if state.has_ended() {
                 bail!("it ended before it was ready: {}", state.result);
             }
             if state.is_starting() && !state.progress.is_empty() && state.progress != progress {
                 print::line(&state.progress);
                 progress = state.progress;
-                until = Instant::now() + HEALTHY_WITHIN;
+                until = Instant::now() + within;
                 // systemd lets a start that makes progress go on, too.
                 latest = latest.max(until);
             }

@@ -208,10 +208,6 @@ impl Daemon {
     }
 
     /// Waits until it has ended by itself.
-    #[cfg_attr(
-        not(feature = "telegram"),
-        expect(dead_code, reason = "the tests of a restart speak through Telegram")
-    )]
     pub(crate) async fn ended(mut self) -> ExitStatus {
         let ended = timeout(PATIENCE, self.child.wait()).await;
         ended.unwrap_or_else(|_| panic!("it does not end:\n{}", self.log())).unwrap()

@@ -1,0 +1,251 @@
+//! A new version that does not come up, whatever its way of not coming up is, and whatever happens to the update meanwhile.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use peacrab::control::{self, SOCKET};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+
+use super::{Server, another, command, end, installed, is_unchanged};
+use crate::service::put_program;
+use crate::support::binary::{Daemon, Ended, ProgramFixture, until};
+
+/// A home whose daemon is the installed program and a service of a systemd that a script plays.
+struct Service {
+    server: Server,
+    fixture: ProgramFixture,
+    exe: PathBuf,
+}
+
+impl Service {
+    /// `after` is what the script does at the end of each call, whose words are `$*`.
+    fn new(after: &str) -> Self {
+        let server = Server::start();
+        let fixture = ProgramFixture::new(&server.config());
+        let exe = installed(&fixture);
+        let service = Self { server, fixture, exe };
+        let (home, folder) = (service.fixture.home(), service.fixture.folder());
+        let begin = format!(
+            "setsid sh -c 'echo $$ > {pid}; exec {exe} --home {home} --config {config} run' </dev/null >/dev/null 2>&1 &\n\
+             while [ ! -s {pid} ]; do sleep 0.01; done",
+            pid = service.pid().display(),
+            exe = service.exe.display(),
+            home = home.display(),
+            config = folder.join("config.toml").display()
+        );
+        let end = format!(
+            "[ -e {pid} ] && kill -TERM $(cat {pid}); rm -f {pid}\n\
+             while [ -e {socket} ]; do sleep 0.01; done",
+            pid = service.pid().display(),
+            socket = home.join(SOCKET).display()
+        );
+        let state = "LoadState=loaded\\nActiveState=active\\nUnitFileState=enabled\\nResult=success\\nNRestarts=0\\n";
+        let script = format!(
+            "echo \"$*\" >> {calls}\ncase \"$*\" in\n--user*) exit 1 ;;\n*show*) printf '{state}' ;;\n\
+             *restart*) {end}\n{begin} ;;\n*stop*) {end} ;;\nesac\n{after}",
+            calls = service.calls_file().display()
+        );
+        put_program(
+            &service.fixture,
+            "systemctl",
+            &script.replace("FOLDER", &folder.display().to_string()),
+        );
+        service
+    }
+
+    /// Begins the daemon, and waits until it is healthy.
+    async fn begin(&self) -> Daemon {
+        let daemon = self.fixture.begin(command(&self.fixture, &self.exe, &["run"]));
+        until("the daemon", async || {
+            (self.fixture.run(&["status"]).await.code == Some(0)).then_some(())
+        })
+        .await;
+        fs::write(self.pid(), self.fixture.status().await["pid"].to_string()).unwrap();
+        daemon
+    }
+
+    /// Publishes a version whose daemon is this line of a shell.
+    fn publish(&self, run: &str) {
+        self.server.publish("99.0.0", &another("99.0.0", env!("CARGO_BIN_EXE_peacrab"), run));
+    }
+
+    async fn update(&self, seconds: &str) -> Ended {
+        let args = ["update", "--health-timeout", seconds];
+        self.fixture.run_with(command(&self.fixture, &self.exe, &args), "").await
+    }
+
+    /// A script cannot update itself: its program is another file. This one can, in its place.
+    fn make_new_program_able_to_update(&self) {
+        if fs::read(&self.exe).unwrap().starts_with(b"#!") {
+            let copy = self.fixture.folder().join("copy");
+            fs::copy(env!("CARGO_BIN_EXE_peacrab"), &copy).unwrap();
+            fs::rename(copy, &self.exe).unwrap();
+        }
+    }
+
+    fn pid(&self) -> PathBuf {
+        self.fixture.folder().join("pid")
+    }
+
+    fn calls_file(&self) -> PathBuf {
+        self.fixture.folder().join("calls")
+    }
+
+    /// How often systemd was asked for this.
+    fn calls(&self, verb: &str) -> usize {
+        let calls = fs::read_to_string(self.calls_file()).unwrap_or_default();
+        calls.lines().filter(|line| line.starts_with(verb)).count()
+    }
+
+    fn note(&self) -> PathBuf {
+        beside(&self.exe, ".update")
+    }
+
+    async fn finish(self) {
+        end(self.fixture.status().await["pid"].as_i64().unwrap());
+    }
+}
+
+fn beside(exe: &Path, ending: &str) -> PathBuf {
+    PathBuf::from(format!("{}{ending}", exe.display()))
+}
+
+#[tokio::test]
+async fn a_version_that_hangs_before_it_is_ready_makes_way_for_the_old_one() {
+    let service = Service::new("");
+    let _daemon = service.begin().await;
+    let before = service.fixture.status().await["pid"].clone();
+    service.publish("exec sleep 600");
+    let ended = service.update("1").await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.err.contains("The old version runs again"), "{ended:?}");
+    assert!(is_unchanged(&service.exe));
+    assert_ne!(service.fixture.status().await["pid"], before);
+    service.finish().await;
+}
+
+#[tokio::test]
+async fn a_version_that_runs_and_is_unhealthy_makes_way_for_the_old_one() {
+    let service = Service::new("");
+    let _daemon = service.begin().await;
+    let home = service.fixture.home();
+    // The new version answers as the old one does, and says that it is stuck.
+    let mut socket = control::connect(&home).await.unwrap();
+    socket.write_all(b"{\"verb\":\"status\"}\n").await.unwrap();
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).await.unwrap();
+    let mut answer: Value = serde_json::from_str(answer.trim()).unwrap();
+    answer["status"]["health"]["agent_loop"] = json!(false);
+    answer["status"]["since"] = json!("2999-01-01T00:00:00Z");
+    let answer = format!("{answer}\n");
+    let flag = service.fixture.folder().join("runs");
+    service.publish(&format!("touch {}; exec sleep 600", flag.display()));
+    let new_version = async {
+        until("the new version", async || flag.exists().then_some(())).await;
+        let listener = control::bind(&home).unwrap();
+        let answers = async {
+            while let Ok((mut client, _)) = listener.accept().await {
+                let mut asked = String::new();
+                BufReader::new(&mut client).read_line(&mut asked).await.ok();
+                client.write_all(answer.as_bytes()).await.ok();
+            }
+        };
+        tokio::select! {
+            () = answers => {}
+            () = until("its end", async || (service.calls("stop") > 0).then_some(())) => {}
+        }
+        fs::remove_file(home.join(SOCKET)).unwrap();
+    };
+    let (ended, ()) = tokio::join!(service.update("5"), new_version);
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    for words in ["it is unhealthy", "The old version runs again"] {
+        assert!(ended.err.contains(words), "{words}: {ended:?}");
+    }
+    assert!(is_unchanged(&service.exe));
+    service.finish().await;
+}
+
+#[tokio::test]
+async fn an_update_that_is_killed_on_the_way_back_goes_on_with_the_next() {
+    for at in ["stop", "reset-failed"] {
+        let kill = format!(
+            "case \"$*\" in {at}*) [ -e FOLDER/killed ] || {{ touch FOLDER/killed; kill -9 $PPID; }} ;; esac"
+        );
+        let service = Service::new(&kill);
+        let _daemon = service.begin().await;
+        service.publish("exec sleep 600");
+        let ended = service.update("1").await;
+        assert_eq!(ended.code, None, "{at}: {ended:?}");
+        assert!(service.note().exists(), "{at}");
+        // Somebody else's home is not the one whose service is down.
+        service.make_new_program_able_to_update();
+        let others = ProgramFixture::new("");
+        let refused = others.run_with(command(&others, &service.exe, &["update"]), "").await;
+        assert_eq!(refused.code, Some(1), "{at}: {refused:?}");
+        assert!(refused.err.contains("its service has another home"), "{at}: {refused:?}");
+        let ended = service.update("1").await;
+        assert_eq!(ended.code, Some(1), "{at}: {ended:?}");
+        assert!(ended.out.contains("The update to version 99.0.0 was cut off"), "{at}: {ended:?}");
+        assert!(ended.err.contains("The old version runs again"), "{at}: {ended:?}");
+        assert!(is_unchanged(&service.exe), "{at}");
+        service.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn an_update_that_is_killed_while_it_waits_goes_on_with_the_next() {
+    let service = Service::new("");
+    let note = |version: &str, former: &str| {
+        let home = service.fixture.home();
+        let note = json!({
+            "version": version, "former": former, "home": home, "is_service_of_account": false, "goes_back": false
+        });
+        fs::write(service.note(), note.to_string()).unwrap();
+    };
+    // This is the new version, whose service is down.
+    note(env!("CARGO_PKG_VERSION"), "0.0.1");
+    fs::write(beside(&service.exe, ".old"), "#!/bin/sh\n").unwrap();
+    let ended = service.update("60").await;
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
+    let runs = format!("Version {} runs. The old program is", env!("CARGO_PKG_VERSION"));
+    assert!(ended.out.contains(&runs), "{ended:?}");
+    assert!(!service.note().exists());
+    // Somebody has waited for it meanwhile.
+    note(env!("CARGO_PKG_VERSION"), "0.0.1");
+    let (ended, restarts) = (service.update("60").await, service.calls("restart"));
+    assert_eq!((ended.code, restarts), (Some(0), 1), "{ended:?}");
+    assert!(!service.note().exists());
+    // Somebody has put another program there.
+    note("5.0.0", "4.0.0");
+    service.server.publish("0.0.1", "#!/bin/sh\n");
+    let ended = service.update("60").await;
+    assert!(ended.code == Some(0) && ended.out.contains("is up to date"), "{ended:?}");
+    assert!(!service.note().exists());
+    service.finish().await;
+}
+
+#[tokio::test]
+async fn a_second_update_at_the_same_time_is_refused() {
+    let hold = "case \"$*\" in restart*) while [ ! -e FOLDER/go ]; do sleep 0.01; done ;; esac";
+    let service = Service::new(hold);
+    let _daemon = service.begin().await;
+    let real = service.fixture.folder().join("real");
+    fs::hard_link(&service.exe, &real).unwrap();
+    service.publish(&format!("exec {} \"$@\"", real.display()));
+    // With a log of its own.
+    let log = ProgramFixture::new("");
+    let first = log.begin(command(&service.fixture, &service.exe, &["update"]));
+    until("the restart", async || (service.calls("restart") == 1).then_some(())).await;
+    service.make_new_program_able_to_update();
+    let second = service.update("60").await;
+    assert_eq!(second.code, Some(1), "{second:?}");
+    assert!(second.err.contains("another `peacrab update` is at work"), "{second:?}");
+    fs::write(service.fixture.folder().join("go"), "").unwrap();
+    assert!(first.ended().await.success());
+    // The old program is the one from before both.
+    let old = beside(&service.exe, ".old");
+    assert_eq!(fs::metadata(old).unwrap().len(), fs::metadata(real).unwrap().len());
+    assert_eq!((service.calls("restart"), service.note().exists()), (1, false));
+    service.finish().await;
+}
