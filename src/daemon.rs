@@ -191,6 +191,8 @@ pub struct Daemon {
     server: Arc<ControlServer>,
     gateway: gateway::GatewayPart,
     opened: opening::OpenedStore,
+    /// True if the outbox has a notice that the store was opened on a full disk.
+    full_disk_noticed: bool,
     deliveries: BTreeMap<ChannelName, DeliveryProgress>,
 }
 
@@ -251,7 +253,7 @@ impl Daemon {
         let actions = Actions { store: store.clone(), images };
         let people = People::new(access).with_program(&plan.program);
         let bus = Bus::new(store, people, plan.agent.waiting_max).with_limits(plan.agent.limits);
-        opening::prepare(&bus).await?;
+        let full_disk_noticed = opening::prepare(&bus).await?;
         agent::folders::adopt(&bus.store, &bus.people, &workspace).await?;
         let user = workspace.instruction(&USER.parse()?).ok().flatten();
         let zone = plan.agent.zone(&user.unwrap_or_default());
@@ -321,6 +323,7 @@ impl Daemon {
             server,
             gateway,
             opened,
+            full_disk_noticed,
             deliveries,
         })
     }

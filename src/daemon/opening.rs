@@ -199,14 +199,15 @@ fn explain(home: &Path, error: anyhow::Error) -> anyhow::Error {
 }
 
 /// Ends work that was left behind, reads what is kept in memory, and notifies the owner if the store was opened on a full
-/// disk.
-pub(super) async fn prepare(bus: &Bus) -> Result<(), StoreError> {
+/// disk. Returns true if that notice is in the outbox.
+pub(super) async fn prepare(bus: &Bus) -> Result<bool, StoreError> {
     keep_owner_place(bus).await?;
-    notify_if_full(bus).await;
+    let is_noticed = notify_if_full(bus).await;
     report_cut_off(bus).await?;
     tidy_subagents(bus).await?;
     let activations = bus.people.activations.clone();
-    bus.store.read(move |store| activations.load(store)).await
+    bus.store.read(move |store| activations.load(store)).await?;
+    Ok(is_noticed)
 }
 
 /// Moves the owner's address if the config names its account no more, before anything is sent there.
@@ -250,12 +251,10 @@ async fn tidy_subagents(bus: &Bus) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Notifies the owner if the store was opened on a full disk.
-async fn notify_if_full(bus: &Bus) {
-    if bus.store.free_space() == FreeSpace::Enough {
-        return;
-    }
-    notices::send_to_owner(bus, "disk is full", replies::DISK_IS_FULL.to_owned()).await;
+/// Notifies the owner if the store was opened on a full disk. Returns true if the notice is stored.
+async fn notify_if_full(bus: &Bus) -> bool {
+    bus.store.free_space() == FreeSpace::Ballast
+        && notices::send_to_owner(bus, "disk is full", replies::DISK_IS_FULL.to_owned()).await
 }
 
 /// Notifies the owner of the safe mode, once for each time that it is entered.

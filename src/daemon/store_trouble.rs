@@ -14,7 +14,7 @@ use crate::channels::direct::{self, DirectOutcome};
 use crate::people;
 use crate::replies;
 use crate::services::Services;
-use crate::store::{FreeSpace, StoreTrouble};
+use crate::store::StoreTrouble;
 
 /// Minimum interval between two messages about the same trouble, which may come and go.
 const TELL_EVERY: Duration = Duration::from_secs(3600);
@@ -23,10 +23,11 @@ impl Daemon {
     /// Starts to watch the store.
     pub(super) fn watch_store(&self, until: &CancellationToken, running: &mut JoinSet<()>) {
         let services = self.services.clone();
+        let begun = self.full_disk_noticed.then_some(StoreTrouble::Full);
         running.spawn(respawn("the watch over the store", until.clone(), move |stop| {
             let services = services.clone();
             async move {
-                stop.run_until_cancelled(tell_of_troubles(&services)).await;
+                stop.run_until_cancelled(tell_of_troubles(&services, begun)).await;
             }
         }));
     }
@@ -60,23 +61,23 @@ impl ToldTroubles {
     }
 }
 
-/// Tells the owner of the troubles of a store. They have heard of a full disk if its start has told of it.
-async fn tell_of_troubles(services: &Services) {
-    let store = &services.bus.store;
-    let known = (store.free_space() == FreeSpace::Ballast).then_some(StoreTrouble::Full);
-    follow(store.watch_trouble(), known, move |trouble| tell_owner(services, trouble)).await;
+/// Tells the owner of the troubles of a store. `noticed` is one of which the outbox has a notice.
+async fn tell_of_troubles(services: &Services, noticed: Option<StoreTrouble>) {
+    let troubles = services.bus.store.watch_trouble();
+    follow(troubles, noticed, move |trouble| tell_owner(services, trouble)).await;
 }
 
 /// Tells of each trouble once until it is over, and at most once an hour: one that comes back sooner, and stays, is told
-/// then. `known` is one that the owner has heard of. Ends with the store.
+/// then. `noticed` is one of which the outbox has a notice: it may never leave, because a delivery needs commits. So the owner
+/// is told of it in an hour if it still lasts. Ends with the store.
 pub async fn follow<F: Future<Output = DirectOutcome>>(
     mut troubles: watch::Receiver<Option<StoreTrouble>>,
-    known: Option<StoreTrouble>,
+    noticed: Option<StoreTrouble>,
     mut tell: impl FnMut(StoreTrouble) -> F,
 ) {
     let mut told = ToldTroubles::default();
-    if let Some(known) = known {
-        told.note(known, DirectOutcome::Arrived);
+    if let Some(noticed) = noticed {
+        told.note(noticed, DirectOutcome::Unclear);
     }
     loop {
         let present = *troubles.borrow_and_update();
