@@ -3,7 +3,7 @@
 //! here: the SQL of a domain, which is in the module of that domain.
 
 mod access;
-mod ballast;
+pub mod ballast;
 mod blanking;
 mod changes;
 mod columns;

@@ -26,9 +26,9 @@ const BALLAST_BYTES: usize = 256 * 1024;
 const BALLAST_AGAIN_AFTER: Duration = Duration::from_secs(60);
 
 /// A file that reserves disk space until it is needed.
-pub(super) struct Ballast {
+pub struct Ballast {
     path: PathBuf,
-    /// Time at which the file was deleted. None while it exists.
+    /// Time at which the file was deleted, or could not be written. None while it exists.
     gone: Option<Instant>,
 }
 
@@ -44,25 +44,36 @@ impl Ballast {
     }
 
     /// Returns the ballast of a home. Writes the file if it is missing.
-    pub(super) fn create(home: &Path) -> Self {
+    pub fn create(home: &Path) -> Self {
         let mut ballast = Self::of(home);
         ballast.take_in();
         ballast
     }
 
     fn take_in(&mut self) {
+        self.gone = match self.write() {
+            // It was there before, or somebody else has written it.
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => None,
+            Err(error) => {
+                tracing::warn!(%error, "There is no space for the ballast file");
+                Some(Instant::now())
+            }
+            Ok(()) => None,
+        };
+    }
+
+    /// Writes the file, which must not exist. A failure leaves none.
+    fn write(&self) -> io::Result<()> {
         let mut create = OpenOptions::new();
         create.write(true).create_new(true).mode(0o600);
-        self.gone = None;
-        let Ok(mut file) = create.open(&self.path) else { return };
+        // Some file systems have no space for a new file where others have none for its content.
+        let mut file = create.open(&self.path)?;
         if let Some(home) = self.path.parent() {
             atomic_file::give_to_owner(home, &self.path).ok();
         }
-        if let Err(error) = file.write_all(&vec![0x5a; BALLAST_BYTES]) {
-            tracing::warn!(%error, "There is no space for the ballast file");
+        file.write_all(&vec![0x5a; BALLAST_BYTES]).inspect_err(|_| {
             fs::remove_file(&self.path).ok();
-            self.gone = Some(Instant::now());
-        }
+        })
     }
 
     /// Deletes the file. Returns true if it existed.
@@ -78,12 +89,12 @@ impl Ballast {
         is_freed
     }
 
-    /// Returns true unless the file was deleted, and is not written again.
-    pub(super) fn is_whole(&self) -> bool {
+    /// Returns true if the file is there, as far as this knows: it was written, or had been before.
+    pub fn is_whole(&self) -> bool {
         self.gone.is_none()
     }
 
-    /// Writes the file again if it was deleted over a minute ago. Called while the disk has space.
+    /// Writes the file again if it was deleted, or could not be written, over a minute ago. Called while the disk has space.
     pub(super) fn restore(&mut self) {
         if self.gone.is_some_and(|gone| gone.elapsed() > BALLAST_AGAIN_AFTER) {
             self.take_in();

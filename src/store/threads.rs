@@ -254,7 +254,9 @@ impl Writer {
             self.troubles.note(StoreTrouble::Full);
         } else if matches!(committed, Err(StoreError::Broken(_))) {
             self.troubles.note(StoreTrouble::Failing);
-        } else if committed.is_ok() && self.ballast.is_whole() {
+        } else if committed.is_ok()
+            && (self.ballast.is_whole() || self.troubles.present() != Some(StoreTrouble::Full))
+        {
             self.troubles.end();
         }
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use peacrab::channels::direct::{self, DirectOutcome};
 use peacrab::daemon::store_trouble::follow;
 use peacrab::replies;
+use peacrab::store::ballast::Ballast;
 use peacrab::store::{Store, StoreOptions, StoreTrouble, Sync};
 use peacrab::types::message::Address;
 use rusqlite::Connection;
@@ -66,6 +67,17 @@ async fn a_full_disk_is_known_until_there_is_space_for_the_ballast() {
     // What little fits does not end it.
     store.write("a test", Sync::Now, write_little).await.unwrap();
     assert_eq!(store.trouble(), Some(StoreTrouble::Full));
+}
+
+#[test]
+fn a_ballast_that_cannot_be_written_is_missing() {
+    let home = TempDir::new().unwrap();
+    assert!(Ballast::create(home.path()).is_whole());
+    // It is there.
+    assert!(Ballast::create(home.path()).is_whole());
+    // There is no place for a new file, as on a file system without space for its name.
+    assert!(!Ballast::create(&home.path().join("gone")).is_whole());
+    assert!(!Ballast::create(&home.path().join("ballast")).is_whole());
 }
 
 #[tokio::test]
