@@ -77,9 +77,10 @@ impl<'a> ActiveTurn<'a> {
     }
 
     /// Reads the role again if it may have been lowered since the turn began. A higher one counts from the next turn on.
-    pub(super) async fn lower_role(&mut self) -> Result<(), TurnError> {
+    /// Returns true if it is lower now.
+    pub(super) async fn lower_role(&mut self) -> Result<bool, TurnError> {
         if !self.requester.access.has_changed() {
-            return Ok(());
+            return Ok(false);
         }
         let bus = &self.turns.services.bus;
         let (people, origin) = (bus.people.clone(), self.session.origin.clone());
@@ -89,8 +90,9 @@ impl<'a> ActiveTurn<'a> {
             Ok(role)
         };
         let role = bus.store.read(read_role).await?;
+        let is_lower = role < self.requester.role;
         self.requester.role = self.requester.role.min(role);
-        Ok(())
+        Ok(is_lower)
     }
 }
 

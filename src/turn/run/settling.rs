@@ -18,7 +18,7 @@ use crate::trust::permission::PermissionReason;
 use crate::trust::table::Act;
 use crate::trust::taint;
 use crate::turn::call_context::CallContext;
-use crate::turn::calls::{self, CallResult, ToolLookup};
+use crate::turn::calls::{self, CallResult};
 use crate::turn::error::TurnError;
 use crate::turn::prompt;
 use crate::turn::proposed::{self, KnownResult};
@@ -50,6 +50,9 @@ pub(super) enum SettledCalls {
     Suspended,
     /// The approval of the one with this index does not cover its files any more, so that they must be checked again.
     Uncovered(usize),
+    /// The role of the person has become lower since they were checked, so that they must be checked again. None of the last
+    /// batch has begun.
+    RoleLowered,
 }
 
 impl ActiveTurn<'_> {
@@ -59,7 +62,9 @@ impl ActiveTurn<'_> {
         loop {
             let index = match Box::pin(self.check_and_run()).await? {
                 SettledCalls::Uncovered(index) => index,
-                settled => return Ok(settled),
+                // There are few roles below each.
+                SettledCalls::RoleLowered => continue,
+                settled @ (SettledCalls::All | SettledCalls::Suspended) => return Ok(settled),
             };
             checks += 1;
             if checks >= CHECKS_MAX {
@@ -209,12 +214,15 @@ impl ActiveTurn<'_> {
 
     /// Runs the calls of a batch in parallel. Only a batch of reading calls has more than one.
     async fn run_together(&mut self, batch: Vec<OpenCall>) -> Result<SettledCalls, TurnError> {
+        // A lower role may lack a tool, or need approval for its calls.
+        if self.lower_role().await? {
+            return Ok(SettledCalls::RoleLowered);
+        }
         let doing: Vec<_> = batch
             .iter()
             .map(|it| replies::running_tool(&it.call.tool, &it.call.arguments))
             .collect();
         self.handles.draft.send_modify(|draft| draft.doing = Some(doing.join("\n")));
-        self.lower_role().await?;
         let cx = self.tool_context().await?;
         let (this, cx) = (&*self, &cx);
         let runs = batch.iter().map(|open| async move {
@@ -222,7 +230,7 @@ impl ActiveTurn<'_> {
             this.emit_start(&open.call);
             let (own_words, approval) = (open.own_words.clone(), open.approval.clone());
             let calling = CallContext { own_words, approval, ..this.calling(&open.call) };
-            let result = calls::run(this.turns, &calling, cx, this.tool_now(open, cx)).await?;
+            let result = calls::run(this.turns, &calling, cx, open.tool.clone()).await?;
             this.emit_end(&open.call, &result, begun);
             Ok::<_, TurnError>((open.index, result))
         });
@@ -242,15 +250,6 @@ impl ActiveTurn<'_> {
         let mut ran = batch.iter().zip(&calls);
         let uncovered = ran.find(|(_, call)| call.outcome == CallOutcome::Planned);
         Ok(uncovered.map_or(SettledCalls::All, |(open, _)| SettledCalls::Uncovered(open.index)))
-    }
-
-    /// Returns the tool of a call that was checked, unless the role has been lowered too far since.
-    fn tool_now(&self, open: &OpenCall, cx: &ToolContext) -> ToolLookup {
-        let tool = open.tool.clone()?;
-        match cx.role >= tool.terms().role {
-            true => Ok(tool),
-            false => self.turns.tools.authorise(&open.call.tool, cx.user()).map(|_| tool),
-        }
     }
 
     pub(super) fn settled(&mut self, index: usize, result: CallResult) {

@@ -5,7 +5,9 @@ use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use peacrab::config::AgentConfig;
 use peacrab::control::{self, SOCKET};
+use peacrab::conversation::asks::{ApprovalSettings, Approvals};
 use peacrab::people::{Access, Role};
 use peacrab::replies;
 use peacrab::tools::shell;
@@ -253,6 +255,33 @@ async fn calls_of_a_step_that_come_after_a_lower_role_are_refused() {
     assert!(!own.join("made").exists());
     assert!(rig.model.last().transcript().contains("needs the role admin"));
     rig.finish().await;
+}
+
+#[tokio::test]
+async fn calls_of_a_step_that_come_after_a_lower_role_need_its_approval() {
+    let access =
+        Access { owners: vec![OWNER.to_owned()], allow: vec!["*".to_owned()], ..Access::default() };
+    let approvals = Approvals { tools: Vec::new(), roles: vec![Role::User] };
+    let asking = ApprovalSettings { approvals, ..ApprovalSettings::default() };
+    let agent = AgentConfig { asking, ..AgentConfig::default() };
+    let tools = tools(&config());
+    let mut rig = Rig::of(RigOptions { tools, access, agent, ..RigOptions::default() }).await;
+    rig.ask("1", "hello").await;
+    come_as_admin(&mut rig).await;
+    let write = ("write_file", json!({"path": "made.md", "content": "hello"}));
+    rig.model.on("run", [calls(&[exec(ENDLESS, false), write]), says("I did both.")]);
+    rig.say_as(STRANGER, "66", "run both");
+    let mut beat = Beat::of(&rig).await;
+    let order = format!("/people user {}", number(&rig));
+    assert_eq!(rig.ask("1", &order).await, replies::role_is_set("Person 66", "user"));
+    beat.stops(&order).await;
+    let question = rig.next_message("1").await;
+    assert!(question.contains("write_file") && question.contains("made.md"), "{question}");
+    let made = rig.path().join(rig.files_of(STRANGER).root().unwrap()).join("made.md");
+    assert!(!made.exists());
+    let id = rig.query("SELECT CAST(id AS TEXT) FROM asks WHERE state = 'open'").remove(0);
+    rig.say("1", &format!("/approve {id}"));
+    rig.wait_until(|_| made.exists()).await;
 }
 
 #[tokio::test]
