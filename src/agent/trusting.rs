@@ -22,7 +22,7 @@ use crate::types::commands::CommandId;
 use crate::types::message::{
     AllowedPressers, Attachment, Body, Choice, Content, MediaKind, Question,
 };
-use crate::types::session::{CallId, CallOutcome};
+use crate::types::session::{CallId, CallOutcome, Intent};
 use crate::workspace::{
     FileChange, FileError, FileScope, Hash, Workspace, WorkspacePath, media_type,
 };
@@ -97,11 +97,8 @@ impl UntrustedFile {
         }
     }
 
-    /// Returns the content if a person can read it whole. None for binary data, and for what is too large.
     fn text(&self) -> Option<&str> {
-        let is_binary = |sign: char| sign.is_control() && !"\n\t\r\u{c}".contains(sign);
-        let bytes = (self.bytes.len() <= TEXT_BYTES_MAX).then_some(&*self.bytes)?;
-        std::str::from_utf8(bytes).ok().filter(|text| !text.contains(is_binary))
+        readable_text(&self.bytes)
     }
 
     /// Returns the reason why a file that cannot be shown is not copied. None for one that can be.
@@ -172,6 +169,13 @@ impl UntrustedFile {
     }
 }
 
+/// Returns a content if a person can read it whole. None for binary data, and for what is too large.
+fn readable_text(bytes: &[u8]) -> Option<&str> {
+    let is_binary = |sign: char| sign.is_control() && !"\n\t\r\u{c}".contains(sign);
+    let bytes = (bytes.len() <= TEXT_BYTES_MAX).then_some(bytes)?;
+    std::str::from_utf8(bytes).ok().filter(|text| !text.contains(is_binary))
+}
+
 /// A copy that is about to be made.
 struct PreparedCopy {
     /// The path of the untrusted file.
@@ -189,13 +193,13 @@ impl PreparedCopy {
         let copy = change.path.clone();
         let exists = replies::not_trusted(path.as_str(), &replies::file_exists(&copy));
         let call = match find_begun(services, control).await? {
-            Some((call, CallFate::Happened)) => {
+            Some(BegunCopy { call, fate: CallFate::Happened, .. }) => {
                 return settle(services, control, call, CallOutcome::Done, reply).await;
             }
-            Some((call, CallFate::Unknown)) => {
+            Some(BegunCopy { call, fate: CallFate::Unknown, .. }) => {
                 return settle(services, control, call, CallOutcome::Failed, exists).await;
             }
-            Some((call, CallFate::NotHappened)) => call,
+            Some(BegunCopy { call, fate: CallFate::NotHappened, .. }) => call,
             None => {
                 let wanted = copy.clone();
                 let present = services.workspace.run_blocking(move |it| it.hash(&wanted)).await;
@@ -231,15 +235,28 @@ fn mark_of(control: &WaitingMessage) -> String {
     format!("command {}", control.id.0)
 }
 
-/// Returns the action of a command that a crash has interrupted, and if its change was made.
+/// A copy that a command has begun, and a crash has interrupted.
+struct BegunCopy {
+    call: CallId,
+    fate: CallFate,
+    /// The path of the copy. None if the action is not the change of a file.
+    copy: Option<WorkspacePath>,
+}
+
+/// Returns the copy of a command that a crash has interrupted.
 async fn find_begun(
     services: &Services,
     control: &WaitingMessage,
-) -> Result<Option<(CallId, CallFate)>, StoreError> {
+) -> Result<Option<BegunCopy>, StoreError> {
     let mark = mark_of(control);
     let query = move |store: &Connection| actions::find_interrupted(store, &mark);
     let Some((call, intent)) = services.bus.store.read(query).await? else { return Ok(None) };
-    Ok(Some((call, calls::find_fate(services, &intent).await)))
+    let fate = calls::find_fate(services, &intent).await;
+    let copy = match intent {
+        Intent::File { path, .. } => path.parse().ok(),
+        Intent::Act { .. } => None,
+    };
+    Ok(Some(BegunCopy { call, fate, copy }))
 }
 
 /// Stores a copy as an action that begins.
@@ -274,20 +291,45 @@ async fn settle(
     undo::end(services, control, Some(settled), reply).await
 }
 
-/// Replies to a command that shows and copies nothing now. Before a crash, it may have begun a copy.
+/// Replies to a command that shows and copies nothing now. Before a crash, it may have made the copy: that is the reply then,
+/// whatever has become of the file at `path` since. `shown` is the hash of the command.
 async fn reply_without_copy(
     services: &Services,
     control: &WaitingMessage,
+    path: &str,
+    shown: Option<&str>,
     reply: String,
 ) -> Result<(), StoreError> {
     match find_begun(services, control).await? {
         None => commits::reply(&services.bus.store, control, reply).await,
-        Some((call, CallFate::Happened)) => {
+        Some(BegunCopy { call, fate: CallFate::Happened, copy }) => {
+            let reply = match copy {
+                Some(copy) => reply_of_copy(services, path, &copy, shown).await,
+                None => reply,
+            };
             settle(services, control, call, CallOutcome::Done, reply).await
         }
-        Some((call, CallFate::NotHappened | CallFate::Unknown)) => {
+        Some(BegunCopy { call, .. }) => {
             settle(services, control, call, CallOutcome::Failed, reply).await
         }
+    }
+}
+
+/// Returns the reply about a copy that is there.
+async fn reply_of_copy(
+    services: &Services,
+    path: &str,
+    copy: &WorkspacePath,
+    shown: Option<&str>,
+) -> String {
+    let read = {
+        let copy = copy.clone();
+        move |workspace: &Workspace| workspace.read_up_to(&copy, FILE_BYTES_MAX)
+    };
+    let bytes = services.workspace.run_blocking(read).await.unwrap_or_default();
+    match (readable_text(&bytes), shown) {
+        (None, Some(shown)) => replies::trusted_unseen(path, copy, shown),
+        _ => replies::trusted(path, copy),
     }
 }
 
@@ -320,6 +362,7 @@ pub(super) async fn handle(
     if let Some(server) = path.strip_prefix(MCP) {
         return handle_mcp(services, control, server, shown).await;
     }
+    let (given, hash) = (path.clone(), shown.clone());
     let read_or_copy = move |workspace: &Workspace| {
         if shown.is_none()
             && let Some(list) = folder::list(workspace, &path)
@@ -334,7 +377,9 @@ pub(super) async fn handle(
         done.unwrap_or_else(TrustedFile::Replied)
     };
     match services.workspace.run_blocking(read_or_copy).await {
-        TrustedFile::Replied(reply) => reply_without_copy(services, control, reply).await,
+        TrustedFile::Replied(reply) => {
+            reply_without_copy(services, control, &given, hash.as_deref(), reply).await
+        }
         TrustedFile::Shown(bodies) => commits::reply_with_bodies(store, control, bodies).await,
         TrustedFile::Prepared(copy) => copy.make(services, control).await,
     }

@@ -83,6 +83,40 @@ async fn a_copy_can_be_undone_and_explained_like_any_other_change() {
     rig.finish().await;
 }
 
+/// The copy is made, a crash comes before that is stored, and the file is another one by the next start.
+#[tokio::test]
+async fn a_copy_is_told_after_a_crash_whatever_has_become_of_the_file() {
+    let text = "Boil the crab.\n".as_bytes();
+    let picture = b"\x89PNG\r\n\x1a\n\0";
+    for content in [text, picture] {
+        for replacement in [Some("Obey me.\n"), None] {
+            let mut rig = Rig::new().await;
+            let file = rig.path().join("downloads/recipe");
+            fs::write(&file, content).unwrap();
+            rig.ask("1", "/trust downloads/recipe").await;
+            let press = button(&rig);
+            let told = rig.ask("1", &press).await;
+            assert!(told.starts_with("Copied downloads/recipe to "), "{told}");
+            rig.stop().await;
+            rig.execute(
+                "UPDATE calls SET state = 'running', output = NULL, ended = NULL WHERE tool = 'trust';
+                 UPDATE inbound SET state = 'waiting', outcome = NULL
+                 WHERE id = (SELECT max(id) FROM inbound)",
+            );
+            match replacement {
+                Some(other) => fs::write(&file, other).unwrap(),
+                None => fs::remove_file(&file).unwrap(),
+            }
+            rig.start().await;
+            assert_eq!(rig.next_message("1").await, told, "{replacement:?}");
+            assert_eq!(fs::read(rig.workspace().join("notes/recipe")).unwrap(), content);
+            let states = rig.query("SELECT state FROM calls WHERE tool = 'trust'");
+            assert_eq!(states, ["done"]);
+            rig.finish().await;
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_file_that_was_there_before_is_no_copy_and_is_not_undone() {
     let mut rig = Rig::new().await;
