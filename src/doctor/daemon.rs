@@ -48,6 +48,13 @@ pub fn silent_finding(why: &str) -> Finding {
     )
 }
 
+/// Describes an agent loop that makes no passes. None while it makes them.
+pub fn loop_finding(makes_passes: bool) -> Option<Finding> {
+    let words = "its agent loop is stuck: messages are kept, and none is answered";
+    let advice = "look at the log for the reason, and restart the daemon";
+    (!makes_passes).then(|| Finding::wrong(CHECK, words).advise(advice))
+}
+
 /// Describes the safe mode, if the daemon is in it.
 pub fn safe_mode_finding(safe_mode: Option<SafeMode>) -> Option<Finding> {
     let starts = safe_mode?.starts;

@@ -6,6 +6,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use peacrab::channels::deliver::DeliveryProgress;
+use peacrab::control::health::Health;
 use peacrab::daemon::watchdog::{self, Watchdog, WatchedParts};
 use peacrab::store::{CommitEvent, Observer, Phase, Store, StoreOptions, Sync};
 use peacrab::types::message::ChannelName;
@@ -19,7 +20,7 @@ use crate::support::adapter_fixture::AdapterFixture;
 use crate::support::binary::{PATIENCE, ProgramFixture, until};
 use crate::support::fake_channel::SendBehavior;
 use crate::support::rig::{Rig, RigOptions};
-use crate::support::script::Gate;
+use crate::support::script::{Gate, held, says};
 
 /// Long enough for parts that answer, also on a busy machine.
 const LONG: Duration = Duration::from_secs(30);
@@ -243,6 +244,60 @@ async fn nothing_is_reported_until_all_parts_make_progress() {
     }
     stop.cancel();
     watching.join_next().await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_daemon_that_idles_or_whose_model_is_slow_is_healthy() {
+    let mut rig = Rig::new().await;
+    let bus = rig.watched.clone().unwrap().bus;
+    assert_eq!(Health::examine(&bus).await, Health::default());
+    let gate = Gate::shut();
+    rig.model.on("think", [held(&gate, says("I have thought."))]);
+    rig.say("1", "think");
+    rig.wait_at(&gate).await;
+    assert_eq!(Health::examine(&bus).await, Health::default());
+    gate.open();
+    assert_eq!(rig.next_message("1").await, "I have thought.");
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_loop_that_hangs_or_whose_passes_fail_is_unhealthy() {
+    let (hangs, fails) = (AdapterFixture::new(), AdapterFixture::new());
+    let _running = come_round(&fails);
+    let ill = Health { agent_loop: false, ..Health::default() };
+    let both = tokio::join!(Health::examine(&hangs.bus), Health::examine(&fails.bus));
+    assert_eq!(both, (ill, ill));
+    assert!(!ill.is_well());
+}
+
+#[tokio::test]
+async fn status_and_doctor_fail_while_the_loop_is_stuck() {
+    let fixture = ProgramFixture::new("");
+    let _daemon = fixture.daemon().await;
+    assert_eq!(fixture.run(&["status"]).await.code, Some(0));
+    let store = rusqlite::Connection::open(fixture.home().join("state.db")).unwrap();
+    store.busy_timeout(PATIENCE).unwrap();
+    // Each pass of the loop reads this table, and nothing else here does.
+    store.execute_batch("ALTER TABLE asks RENAME TO asks_of_before").unwrap();
+    let ended = fixture.run(&["status"]).await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.out.starts_with("unhealthy: the agent loop is stuck"), "{ended:?}");
+    let ended = fixture.run(&["status", "--json"]).await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    let status: serde_json::Value = serde_json::from_str(&ended.out).unwrap();
+    let health = serde_json::json!({ "agent_loop": false, "store": true });
+    assert_eq!(status["health"], health, "{status}");
+    let ended = fixture.run(&["doctor"]).await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.out.contains("WRONG daemon: its agent loop is stuck"), "{ended:?}");
+    store.execute_batch("ALTER TABLE asks_of_before RENAME TO asks").unwrap();
+    until("the loop to go on", async || {
+        (fixture.run(&["status"]).await.code == Some(0)).then_some(())
+    })
+    .await;
+    let ended = fixture.run(&["doctor"]).await;
+    assert!(!ended.out.contains("agent loop"), "{ended:?}");
 }
 
 #[tokio::test]

@@ -58,6 +58,26 @@ async fn is_unhealthy_while_the_store_cannot_write() {
 }
 
 #[tokio::test]
+async fn is_unhealthy_while_the_loop_is_stuck() {
+    let rig = rig().await;
+    let url = url(&rig).await;
+    // Each pass of the loop reads this table.
+    rig.execute("ALTER TABLE asks RENAME TO asks_of_before");
+    let health = client().get(format!("{url}/health")).send().await.unwrap();
+    assert_eq!(health.status(), StatusCode::SERVICE_UNAVAILABLE);
+    let health: Value = health.json().await.unwrap();
+    assert_eq!((&health["ok"], &health["loop"]), (&false.into(), &false.into()));
+    assert_eq!(health["store"], true);
+    rig.execute("ALTER TABLE asks_of_before RENAME TO asks");
+    until("the loop to go on", async || {
+        let health = client().get(format!("{url}/health")).send().await.unwrap();
+        (health.status() == StatusCode::OK).then_some(())
+    })
+    .await;
+    rig.finish().await;
+}
+
+#[tokio::test]
 async fn a_token_protects_what_the_operator_reads() {
     let token = Some(Secret::new("a-token-of-the-operator"));
     let config = Config { token, ..config() };
