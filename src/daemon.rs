@@ -253,7 +253,7 @@ impl Daemon {
         let actions = Actions { store: store.clone(), images };
         let people = People::new(access).with_program(&plan.program);
         let bus = Bus::new(store, people, plan.agent.waiting_max).with_limits(plan.agent.limits);
-        let full_disk_noticed = opening::prepare(&bus).await?;
+        let prepared = opening::prepare(&bus).await?;
         agent::folders::adopt(&bus.store, &bus.people, &workspace).await?;
         let user = workspace.instruction(&USER.parse()?).ok().flatten();
         let zone = plan.agent.zone(&user.unwrap_or_default());
@@ -297,6 +297,7 @@ impl Daemon {
                 check: plan.supervision.config_check.clone(),
             }),
             safe_mode,
+            newest_subagent: prepared.newest_subagent,
             #[cfg(feature = "gateway")]
             web: gateway.entrance(),
         });
@@ -323,7 +324,7 @@ impl Daemon {
             server,
             gateway,
             opened,
-            full_disk_noticed,
+            full_disk_noticed: prepared.full_disk_noticed,
             deliveries,
         })
     }

@@ -6,6 +6,8 @@ use chrono::{DateTime, Utc};
 use tokio_util::sync::CancellationToken;
 
 use crate::sandbox::SandboxState;
+use crate::tasks::subagents::SubagentId;
+use crate::types::origin::{TaskId, TaskKind};
 use crate::types::safe_mode::SafeMode;
 use crate::types::session::QueueMode;
 
@@ -41,9 +43,22 @@ pub struct Config {
     pub since: DateTime<Utc>,
     /// None if nothing would start the daemon again.
     pub restart: Option<Restart>,
-    /// Jobs and heartbeat runs wait in safe mode.
+    /// Work that starts without a person's request waits in safe mode.
     pub safe_mode: Option<SafeMode>,
+    /// The newest subagent at the start of the daemon. Later ones work for what people say now.
+    pub newest_subagent: SubagentId,
     /// The entrance to the web page. None without the gateway.
     #[cfg(feature = "gateway")]
     pub web: Option<crate::channels::web::WebEntrance>,
+}
+
+impl Config {
+    /// Returns true if safe mode holds a background task back: it starts without a person's request, or was there before.
+    pub(super) fn holds_back(&self, task: TaskId) -> bool {
+        let is_of_before = match task.kind {
+            TaskKind::Subagent => SubagentId(task.number) <= self.newest_subagent,
+            TaskKind::Job | TaskKind::Heartbeat => false,
+        };
+        self.safe_mode.is_some() && (task.kind.starts_without_request() || is_of_before)
+    }
 }

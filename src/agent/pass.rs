@@ -148,8 +148,6 @@ impl Agent {
 
 /// Returns true if the origin's channel exists, and safe mode does not hold its task back. Other origins wait.
 fn serves(config: &Config, services: &Services, origin: &Origin) -> bool {
-    let starts_without_request =
-        origin.task().is_some_and(|task| task.kind.starts_without_request());
-    let may_act = config.safe_mode.is_none() || !starts_without_request;
-    may_act && services.channels.contains_key(origin.channel())
+    let is_held = origin.task().is_some_and(|task| config.holds_back(task));
+    !is_held && services.channels.contains_key(origin.channel())
 }

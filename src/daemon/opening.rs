@@ -198,16 +198,26 @@ fn explain(home: &Path, error: anyhow::Error) -> anyhow::Error {
     }
 }
 
+/// Facts from the time before the loop runs.
+pub(super) struct PreparedStore {
+    /// True if the outbox has a notice that the store was opened on a full disk.
+    pub(super) full_disk_noticed: bool,
+    /// The newest subagent.
+    pub(super) newest_subagent: subagents::SubagentId,
+}
+
 /// Ends work that was left behind, reads what is kept in memory, and notifies the owner if the store was opened on a full
-/// disk. Returns true if that notice is in the outbox.
-pub(super) async fn prepare(bus: &Bus) -> Result<bool, StoreError> {
+/// disk.
+pub(super) async fn prepare(bus: &Bus) -> Result<PreparedStore, StoreError> {
     keep_owner_place(bus).await?;
-    let is_noticed = notify_if_full(bus).await;
+    let full_disk_noticed = notify_if_full(bus).await;
     report_cut_off(bus).await?;
     tidy_subagents(bus).await?;
     let activations = bus.people.activations.clone();
     bus.store.read(move |store| activations.load(store)).await?;
-    Ok(is_noticed)
+    // Those of approved calls that wait are among them.
+    let newest_subagent = bus.store.read(subagents::newest).await?;
+    Ok(PreparedStore { full_disk_noticed, newest_subagent })
 }
 
 /// Moves the owner's address if the config names its account no more, before anything is sent there.

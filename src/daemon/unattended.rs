@@ -1,5 +1,6 @@
 //! The parts of a daemon that act without being asked: jobs, the heartbeat, hooks, MCP servers, backups, the index,
-//! deletion of old rows. In the safe mode none of them starts.
+//! deletion of old rows. In the safe mode none of them starts, and the loop leaves background tasks alone that were there
+//! before it (`agent::Config`).
 
 use std::collections::BTreeMap;
 

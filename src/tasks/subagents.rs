@@ -286,6 +286,11 @@ pub fn running_of(store: &Connection, account: &PersonAccount) -> rusqlite::Resu
     Ok(origins)
 }
 
+/// Returns the newest subagent, also one that has ended. 0 if there was none.
+pub fn newest(store: &Connection) -> rusqlite::Result<SubagentId> {
+    table::last_number(store, TaskKind::Subagent).map(SubagentId)
+}
+
 /// A subagent whose work has ended without it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StraySubagent {

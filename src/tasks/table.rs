@@ -69,6 +69,13 @@ pub(super) fn next_number(store: &Connection, kind: TaskKind) -> rusqlite::Resul
         .query_row([kind], |row| row.get(0))
 }
 
+/// Returns the highest number of a kind. 0 if there was none.
+pub(super) fn last_number(store: &Connection, kind: TaskKind) -> rusqlite::Result<i64> {
+    store
+        .prepare_cached("SELECT ifnull(max(last), 0) FROM task_numbers WHERE kind = ?")?
+        .query_row([kind], |row| row.get(0))
+}
+
 /// Begins a task. None if a run of the job has begun for that due time before.
 pub(super) fn begin<D: Details>(
     store: &Connection,

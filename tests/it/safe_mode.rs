@@ -1,13 +1,25 @@
 //! The safe mode: a daemon that was killed again and again answers, and nothing acts by itself.
 
+use std::collections::BTreeMap;
 use std::fs;
+use std::time::Duration;
 
+use chrono::Utc;
+use peacrab::config::AgentConfig;
 use peacrab::daemon::starts::{FoundDamage, STARTS_MAX, StartRecord, WITHIN_S};
+use peacrab::hooks::Hook;
+use peacrab::replies;
+use peacrab::tasks::heartbeat;
+use peacrab::tasks::schedule::Clock;
 use rusqlite::Connection;
+use serde_json::json;
+use tokio::sync::watch;
 
 use crate::support::binary::{Daemon, ProgramFixture, home, said, until};
 use crate::support::bot_api::BotApi;
 use crate::support::bot_api::line::{ADA, BOB};
+use crate::support::rig::{Rig, RigOptions};
+use crate::support::script::{Gate, Reply, calls, held, says};
 
 /// A daemon that was killed so often, and was started again.
 async fn killed(fixture: &ProgramFixture, times: usize) -> Daemon {
@@ -67,6 +79,139 @@ async fn three_kills_in_five_minutes_lead_to_a_mode_in_which_nothing_acts_by_its
     .await;
     let notices = api.sent().into_iter().filter(|sent| sent.text.starts_with("I'm in safe mode"));
     assert_eq!(notices.filter(|sent| !sent.text.contains("idle here")).count(), 1);
+}
+
+fn completes(result: &str) -> Reply {
+    calls(&[("task_completion", json!({ "result": result }))])
+}
+
+/// A hook that writes a line for each turn.
+fn counting_turns(file: &str) -> Hook {
+    let command = ["/bin/sh", "-c", "echo . >> \"$1\"", "hook", file];
+    Hook {
+        on: vec!["turn_end"],
+        command: command.map(str::to_owned).to_vec(),
+        private_texts: false,
+        time_max: Duration::from_secs(20),
+        environment: vec![("PATH", "/usr/bin:/bin".into()), ("TZ", "UTC".into())],
+        refused: None,
+    }
+}
+
+#[tokio::test]
+async fn jobs_the_heartbeat_hooks_and_subagents_wait_for_its_end() {
+    let begun = Utc::now();
+    let (hands, clock) = watch::channel(begun);
+    let at = |minutes: i64| hands.send_replace(begun + chrono::Duration::minutes(minutes));
+    let folder = tempfile::tempdir().unwrap();
+    let turns = folder.path().join("turns");
+    let turns_told = || fs::read_to_string(&turns).unwrap_or_default().lines().count();
+    let hook = counting_turns(turns.to_str().unwrap());
+    let heartbeat = heartbeat::Config { quiet: None, ..heartbeat::Config::default() };
+    let agent =
+        AgentConfig { heartbeat, timezone: Some(chrono_tz::UTC), ..RigOptions::default().agent };
+    let mut rig = Rig::of(RigOptions {
+        agent,
+        hooks: BTreeMap::from([("count".to_owned(), hook)]),
+        clock: Clock::with_hands(clock),
+        ..RigOptions::default()
+    })
+    .await;
+    rig.ask("1", "hello").await;
+    rig.wait_until(|_| turns_told() == 1).await;
+    fs::write(rig.workspace().join("HEARTBEAT.md"), "- [ ] Is the tide high?").unwrap();
+    let job = json!({"action": "add", "when": "20m", "text": "look at the moon"});
+    rig.model.on("later", [calls(&[("schedule", job)]), says("I will.")]);
+    assert_eq!(rig.ask("1", "later").await, "I will.");
+    rig.wait_until(|_| turns_told() == 2).await;
+    let gate = Gate::shut();
+    let spawn = |task: &str| calls(&[("spawn", json!({ "task": task }))]);
+    rig.model.on("go", [spawn("count the crabs"), says("It has begun.")]);
+    rig.model.on("count the crabs", [held(&gate, completes("lost")), completes("12 crabs")]);
+    assert_eq!(rig.ask("1", "go").await, "It has begun.");
+    rig.wait_at(&gate).await;
+    rig.wait_until(|_| turns_told() == 3).await;
+    rig.stop().await;
+    let before = turns_told();
+
+    rig.start_in_safe_mode().await;
+    at(60);
+    // People are answered, and what they ask for is done.
+    rig.model.on("more", [spawn("count the shells"), says("That, too.")]);
+    rig.model.on("count the shells", [completes("7 shells")]);
+    rig.say("1", "more");
+    let mut heard = rig.next_messages("1", 2).await;
+    heard.sort();
+    let shells = replies::subagent_ended(2, "count the shells", true, "7 shells");
+    assert_eq!(heard, [shells, "That, too.".to_owned()]);
+    assert_eq!(rig.ask("1", "still there?").await, "re: still there?");
+    let tasks = "SELECT kind || ' ' || state FROM tasks ORDER BY id";
+    assert_eq!(rig.query(tasks), ["subagent running", "subagent done"]);
+    assert_eq!(turns_told(), before);
+    assert_eq!(rig.unread("1"), [""; 0]);
+
+    rig.model.on("look at the moon", [completes("The moon is up.")]);
+    rig.stop_and_start_again().await;
+    let mut heard = rig.next_messages("1", 2).await;
+    heard.sort();
+    let crabs = replies::subagent_ended(1, "count the crabs", true, "12 crabs");
+    assert!(heard.contains(&crabs), "{heard:?}");
+    assert!(heard.iter().any(|text| text.contains("The moon is up.")), "{heard:?}");
+    let tells = calls(&[("converse", json!({"text": "High tide."}))]);
+    rig.model.on("Is the tide high?", [tells]);
+    rig.settled().await;
+    at(100);
+    assert_eq!(rig.next_message("1").await, "High tide.");
+    rig.wait_until(|_| turns_told() > before).await;
+    rig.finish().await;
+}
+
+#[cfg(all(feature = "gateway", feature = "mcp"))]
+#[tokio::test]
+async fn servers_backups_and_webhooks_wait_for_its_end() {
+    const TOKEN: &str = "token-of-the-door-bell";
+    let api = BotApi::start().await;
+    let fixture = ProgramFixture::new(&home(&api));
+    let daemon = fixture.daemon().await;
+    api.say(&said(&ADA, "hello"));
+    api.wait_for_words(ADA.id, "You said: hello").await;
+    daemon.kill().await;
+    killed(&fixture, 1).await.kill().await;
+    let backups = fixture.folder().join("backups");
+    fs::create_dir(&backups).unwrap();
+    let config = format!(
+        "{}[gateway]\nlisten = \"127.0.0.1:0\"\n\
+         [webhooks.bell]\ntoken = \"{TOKEN}\"\nmessage = \"Somebody rings.\"\n\
+         [mcp.time]\ncommand = \"/bin/cat\"\n\
+         [backup]\nto = \"{}\"\nevery = \"1h\"\nkeep = 2\n",
+        home(&api),
+        backups.display()
+    );
+    fs::write(fixture.folder().join("config.toml"), config).unwrap();
+    let _daemon = fixture.daemon().await;
+    let status = fixture.status().await;
+    assert_eq!((&status["safe_mode"]["starts"], &status["mcp"]), (&json!(3), &json!({})));
+    let link = fixture.run(&["web"]).await.out;
+    let url = link.lines().find_map(|line| Some(line.split_once("/#")?.0)).unwrap();
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let call = client.post(format!("{url}/hooks/bell")).bearer_auth(TOKEN).body("{}");
+    assert_eq!(call.send().await.unwrap().status(), reqwest::StatusCode::ACCEPTED);
+    api.say(&said(&BOB, "are you there?"));
+    api.wait_for_words(BOB.id, "You said: are you there?").await;
+    let made = || fs::read_dir(&backups).unwrap().count();
+    assert_eq!(made(), 0);
+    assert!(!api.sent().iter().any(|sent| sent.text.contains("rings")), "{:?}", api.sent());
+
+    let ended = fixture.run(&["reload"]).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    api.wait_for_words(ADA.id, "Somebody rings.").await;
+    until("the backup", async || (made() > 0).then_some(())).await;
+    until("the server", async || {
+        let ended = fixture.run(&["status", "--json"]).await;
+        let status: serde_json::Value = serde_json::from_str(&ended.out).ok()?;
+        status["mcp"]["time"].is_object().then_some(())
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -333,6 +333,42 @@ async fn those_that_wait_go_on_at_each_start() {
 }
 
 #[tokio::test]
+async fn those_that_wait_go_on_after_the_safe_mode() {
+    let mut scene = scene().await;
+    run(&mut scene, calls(&[append("1.md"), append("2.md"), append("3.md")])).await;
+    let gate = Gate::shut();
+    let done = ["two", "three"].map(|_| completes("It is written."));
+    scene.rig.model.on(ALLOWED, [held(&gate, completes("Lost."))].into_iter().chain(done));
+    scene.rig.say("1", "/approve later 1 all");
+    scene.rig.wait_at(&gate).await;
+    scene.rig.next_message("1").await;
+    scene.rig.stop().await;
+    // The first has ended, and the others were not begun.
+    scene.rig.execute(
+        "UPDATE tasks SET state = 'stopped', ended = 1 WHERE kind = 'subagent';
+         UPDATE turns SET ending = '\"stopped\"', ended = 1 WHERE ending IS NULL;
+         UPDATE inbound SET state = 'done', outcome = 'stopped' WHERE state = 'in turn'",
+    );
+    scene.rig.start_in_safe_mode().await;
+    // Work that people ask for now ends, which makes room for others.
+    scene
+        .rig
+        .model
+        .on("go", [calls(&[("spawn", json!({"task": "count the shells"}))]), says("Yes.")]);
+    scene.rig.model.on("count the shells", [completes("7 shells")]);
+    scene.rig.say("1", "go");
+    let heard = scene.rig.next_messages("1", 2).await;
+    assert!(heard.iter().any(|text| text.contains("7 shells")), "{heard:?}");
+    assert_eq!(scene.rig.ask("1", "hello").await, "re: hello");
+    assert_eq!((written(&scene, "2.md"), written(&scene, "3.md")), (None, None));
+    scene.rig.stop_and_start_again().await;
+    let heard = scene.rig.next_messages("1", 2).await;
+    assert!(heard.iter().all(|text| text.ends_with("It is written.")), "{heard:?}");
+    assert!(written(&scene, "2.md").is_some() && written(&scene, "3.md").is_some());
+    scene.rig.finish().await;
+}
+
+#[tokio::test]
 async fn who_stops_one_of_them_has_stopped_those_behind_it() {
     let mut scene = scene().await;
     run(&mut scene, calls(&[append("1.md"), append("2.md")])).await;

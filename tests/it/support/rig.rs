@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use peacrab::bus::freshness::ClockLag;
+use peacrab::bus::freshness::{ClockLag, since_boot};
 use peacrab::bus::rates::RateLimits;
 use peacrab::channels::intake::Intake;
 use peacrab::config::AgentConfig;
+use peacrab::daemon::starts::{self, STARTS_MAX, StartRecord};
 use peacrab::daemon::watchdog::WatchedParts;
-use peacrab::daemon::{Daemon, DaemonParts};
+use peacrab::daemon::{Daemon, DaemonParts, Supervision};
 use peacrab::hooks::Hook;
 use peacrab::people::Access;
 use peacrab::provider::{Models, Provider};
@@ -80,6 +81,7 @@ pub(crate) struct RigOptions {
     pub(crate) models: Models,
     pub(crate) skill_environment: SkillEnvironment,
     pub(crate) restarts: bool,
+    pub(crate) supervision: Supervision,
     pub(crate) clock: Clock,
     /// How jobs have commands run.
     pub(crate) commands: Option<Commands>,
@@ -112,6 +114,7 @@ impl Default for RigOptions {
             models: Models::default(),
             skill_environment: SkillEnvironment::default(),
             restarts: false,
+            supervision: Supervision::default(),
             clock: Clock::default(),
             commands: None,
             provider: None,
@@ -213,7 +216,7 @@ impl Rig {
             skill_environment: self.parts.skill_environment.clone(),
             program: "peacrab".to_owned(),
             restarts: self.parts.restarts,
-            supervision: Default::default(),
+            supervision: self.parts.supervision.clone(),
             hooks: self.parts.hooks.clone(),
             backup: None,
             gateway: self.parts.gateway.clone(),
@@ -393,6 +396,18 @@ impl Rig {
     pub(crate) async fn ends(&mut self) {
         let ended = timeout(PATIENCE, self.daemon.join_next()).await.expect("it does not end");
         ended.unwrap().expect("the daemon panicked").unwrap();
+    }
+
+    /// Starts the daemon in safe mode, as after crashes.
+    pub(crate) async fn start_in_safe_mode(&mut self) {
+        let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+        let unexpected = vec![since_boot().as_secs(); STARTS_MAX];
+        let (boot, runs, is_reported) = (boot.trim().to_owned(), true, true);
+        let record = StartRecord { boot, runs, unexpected, is_reported, ..Default::default() };
+        let text = serde_json::to_vec(&record).unwrap();
+        std::fs::write(self.path().join(starts::FILE), text).unwrap();
+        self.parts.supervision.counts_starts = true;
+        self.start().await;
     }
 
     pub(crate) async fn stop_and_start_again(&mut self) {
