@@ -3,11 +3,12 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
+use peacrab::replies;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::support::binary::{ProgramFixture, home, model, said, until};
-use crate::support::bot_api::BotApi;
+use crate::support::binary::{ProgramFixture, channel, home, home_at, model, said, until};
 use crate::support::bot_api::line::{ADA, BOB};
+use crate::support::bot_api::{BotApi, Fault};
 use crate::support::model_api::{ModelApi, Platform, Reply};
 use serde_json::{Value, json};
 
@@ -49,6 +50,100 @@ async fn a_reload_takes_the_new_config_and_loses_no_turn() {
     assert!(!daemon.log().contains(crate::support::model_api::KEY), "{}", daemon.log());
     main.finish();
     assert!(daemon.terminate().await.success());
+}
+
+async fn reload(fixture: &ProgramFixture, config: &str) {
+    write(fixture, config);
+    let ended = fixture.run(&["reload"]).await;
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
+}
+
+#[tokio::test]
+async fn a_changed_limit_counts_from_the_next_message_on() {
+    let api = BotApi::start().await;
+    let fixture = ProgramFixture::new(&home(&api));
+    let daemon = fixture.daemon().await;
+    for words in ["one", "two", "three"] {
+        api.say(&said(&BOB, words));
+        api.wait_for_words(BOB.id, &format!("You said: {words}")).await;
+    }
+    reload(&fixture, &(home(&api) + "[limits]\nmessages_per_minute = 1\n")).await;
+    // The answer to the reload comes before the former daemon ends.
+    until("the new daemon", async || (daemon.log().matches("Started").count() == 2).then_some(()))
+        .await;
+    api.say(&said(&BOB, "four"));
+    api.wait_for_words(BOB.id, "You said: four").await;
+    api.say(&said(&BOB, "five"));
+    api.wait_for_words(BOB.id, &replies::too_fast(1)).await;
+    reload(&fixture, &(home(&api) + "[limits]\nmessages_per_minute = 0\n")).await;
+    until("the third daemon", async || {
+        (daemon.log().matches("Started").count() == 3).then_some(())
+    })
+    .await;
+    for words in ["six", "seven"] {
+        api.say(&said(&BOB, words));
+        api.wait_for_words(BOB.id, &format!("You said: {words}")).await;
+    }
+    let sent = api.sent();
+    assert!(!sent.iter().any(|sent| sent.text.contains("You said: five")), "{sent:?}");
+    daemon.terminate().await;
+}
+
+#[tokio::test]
+async fn a_removed_channel_is_gone_and_what_waits_for_it_is_kept() {
+    let (api, other) = (BotApi::start().await, BotApi::start_another().await);
+    let club = channel("club", other.url(), other.token()) + &format!("allow = [{}]\n", BOB.id);
+    let both = home(&api) + &club;
+    let fixture = ProgramFixture::new(&both);
+    let daemon = fixture.daemon().await;
+    other.say(&said(&BOB, "hello"));
+    other.wait_for_words(BOB.id, "You said: hello").await;
+    other.fail("sendMessage", 100, &Fault::TooMany { after: 1 });
+    other.say(&said(&BOB, "are you there?"));
+    other.wait_for_calls("sendMessage", 3).await;
+
+    reload(&fixture, &home(&api)).await;
+    until("the channel to be gone", async || {
+        let ended = fixture.run(&["status", "--json"]).await;
+        let status: Value = serde_json::from_str(&ended.out).ok()?;
+        let channels = &status["channels"];
+        (channels["home"].is_object() && channels["club"].is_null()).then_some(())
+    })
+    .await;
+    other.heal();
+    other.say(&said(&BOB, "and now?"));
+    api.say(&said(&ADA, "hello"));
+    api.wait_for_words(ADA.id, "You said: hello").await;
+    let told = |words: &str| {
+        let sent = other.sent();
+        sent.iter().filter(|sent| sent.chat == BOB.id && sent.text.contains(words)).count()
+    };
+    assert_eq!((told("are you there?"), told("and now?")), (0, 0), "{:?}", other.sent());
+
+    reload(&fixture, &both).await;
+    for words in ["You said: are you there?", "You said: and now?"] {
+        other.wait_for_words(BOB.id, words).await;
+    }
+    other.say(&said(&BOB, "the last one"));
+    other.wait_for_words(BOB.id, "You said: the last one").await;
+    assert_eq!((told("are you there?"), told("and now?")), (1, 1), "{:?}", other.sent());
+    daemon.terminate().await;
+}
+
+#[tokio::test]
+async fn a_changed_token_is_used() {
+    let api = BotApi::start().await;
+    let wrong = home_at(api.url(), "4242:CCCC-this-is-a-token-that-nobody-knows");
+    let fixture = ProgramFixture::new(&wrong);
+    let daemon = fixture.daemon().await;
+    fixture.wait_for_trouble("token").await;
+    api.say(&said(&ADA, "hello"));
+    reload(&fixture, &home(&api)).await;
+    api.wait_for_words(ADA.id, "You said: hello").await;
+    fixture.wait_for_link().await;
+    let log = daemon.log();
+    assert!(!log.contains("CCCC") && !log.contains(api.token()), "{log}");
+    daemon.terminate().await;
 }
 
 #[tokio::test]
