@@ -49,7 +49,7 @@ impl Tool for I2cRead {
         run_blocking(move || {
             let I2cReadArgs { bus, address, register, length } = args;
             let mut bytes = vec![0; length];
-            Chip::open(&devices, bus, address)?.read(register, &mut bytes)?;
+            FreeChip::open(&devices, bus, address)?.read(register, &mut bytes)?;
             Ok(shown(&bytes))
         })
         .await
@@ -82,7 +82,7 @@ impl Tool for I2cWrite {
         let devices = self.0.clone();
         run_blocking(move || {
             let I2cWriteArgs { bus, address, bytes } = args;
-            Chip::open(&devices, bus, address)?.write(&bytes)?;
+            FreeChip::open(&devices, bus, address)?.write(&bytes)?;
             Ok(format!("Wrote {} byte(s) to {address:#04x} on bus {bus}.", bytes.len()))
         })
         .await
@@ -90,12 +90,12 @@ impl Tool for I2cWrite {
 }
 
 /// A chip that no driver of the kernel uses.
-struct Chip {
+struct FreeChip {
     device: LinuxI2CDevice,
     path: PathBuf,
 }
 
-impl Chip {
+impl FreeChip {
     fn open(devices: &Devices, bus: u32, address: u16) -> Result<Self, String> {
         let path = devices.find(Family::I2c, &name(bus))?;
         match LinuxI2CDevice::new(&path, address) {

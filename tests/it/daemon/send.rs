@@ -111,6 +111,8 @@ async fn a_script_gets_the_outcome_as_json_and_a_refusal_on_standard_error() {
     let api = BotApi::start().await;
     let fixture = ProgramFixture::new(&home(&api));
     let to = format!("home:{}", ADA.id);
+    // A bot can write only to who has written to it.
+    api.say(&said(&ADA, "hello"));
     for has_daemon in [false, true] {
         let daemon = match has_daemon {
             true => Some(fixture.daemon().await),

@@ -257,6 +257,7 @@ async fn root_sets_up_the_home_of_the_systems_service() {
         screen.type_keys("\r");
         wait_for_text(&screen, "Its unit is /etc/systemd/system/peacrab.service.").await;
         wait_for_text(&screen, "The config is /var/lib/peacrab/config.toml.").await;
+        wait_for_text(&screen, "[providers.server]").await;
         assert_eq!(screen.ends().await, Some(0));
         let shown = screen.raw();
         let (dialog, left) = shown.split_once("It has left:").unwrap();
