@@ -1,6 +1,6 @@
 //! Updates the workspace to the template of a newer version of the program. Files that nobody has changed are
 //! replaced. A file that somebody has changed in other lines gets both changes. One that was changed in the
-//! same lines, or removed, stays. The owner is notified.
+//! same lines, removed, or made a link, stays. One that cannot be updated stops no other. The owner is notified.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder};
@@ -16,7 +16,7 @@ use crate::replies;
 use crate::services::Services;
 use crate::workspace::merge::merge;
 use crate::workspace::template::files;
-use crate::workspace::{FileChange, Hash, Workspace, WorkspacePath};
+use crate::workspace::{FileChange, FileError, Hash, Workspace, WorkspacePath};
 
 /// The file within the home with the texts of the template as it was last seen.
 pub const FILE: &str = "template.json";
@@ -73,29 +73,48 @@ pub struct TemplateUpdate {
     pub merged: Vec<String>,
     /// Files with a new text that were changed by somebody, and stay.
     pub left: Vec<String>,
+    /// Files with a new text that stay, because a link is in their path: the place where it leads is the owner's own.
+    pub linked: Vec<String>,
+    /// Files that could not be updated, and are tried again at the next start.
+    pub failed: Vec<FailedFile>,
+}
+
+/// A file that could not be updated, with the reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FailedFile {
+    pub name: String,
+    pub reason: String,
+}
+
+/// The outcome of a comparison of one file with the template.
+enum FileOutcome {
+    /// There is nothing to do, or nothing that the program may do.
+    Unaffected,
+    Updated,
+    Merged,
+    Left,
+    Linked,
 }
 
 /// Updates the workspace to the template, and notifies the owner of the changes.
 pub(super) async fn follow(services: &Services, home: &Path) {
     let in_home = home.to_owned();
     let compared = services.workspace.run_blocking(move |workspace| {
-        let (mut record, former) = (read_record(&in_home), read_record(&in_home));
-        let update = update(workspace, &files(), &mut record, &in_home.join(FOLDER))?;
-        anyhow::Ok((update, (record != former).then_some(record)))
+        let former = read_record(&in_home);
+        let mut record = former.clone();
+        let update = update(workspace, &files(), &mut record, &in_home.join(FOLDER));
+        (update, (record != former).then_some(record))
     });
-    let (update, record) = match compared.await {
-        Ok(compared) => compared,
-        Err(error) => {
-            tracing::warn!(%error, "Cannot update the workspace's template, will try again at the next start");
-            return;
-        }
+    let (update, record) = compared.await;
+    notify_of_failures(services, &update.failed).await;
+    let has_changed = |update: &TemplateUpdate| {
+        let TemplateUpdate { updated, merged, left, linked, failed: _ } = update;
+        [updated, merged, left, linked].iter().any(|files| !files.is_empty())
     };
-    if update != TemplateUpdate::default()
-        && !notify_owner(services, &update, &home.join(FOLDER)).await
-    {
+    if has_changed(&update) && !notify_owner(services, &update, &home.join(FOLDER)).await {
         return;
     }
-    // Written last, so that the owner is notified again of kept files after a crash before it.
+    // Written last, so that the owner is notified again after a crash before it.
     let Some(record) = record else { return };
     let text = serde_json::to_vec_pretty(&record).expect("texts by their names");
     if let Err(error) = atomic_file::replace(&home.join(FILE), &text, atomic_file::PRIVATE) {
@@ -104,39 +123,73 @@ pub(super) async fn follow(services: &Services, home: &Path) {
 }
 
 /// Compares the workspace with a template. New texts of files that stay are put into `folder`, and texts that a merge
-/// replaces into [`BEFORE`] within it.
+/// replaces into [`BEFORE`] within it. The record keeps the former text of a file that could not be updated.
 pub fn update(
     workspace: &Workspace,
     template: &BTreeMap<&str, &[u8]>,
     record: &mut TemplateRecord,
     folder: &Path,
-) -> anyhow::Result<TemplateUpdate> {
+) -> TemplateUpdate {
     let mut update = TemplateUpdate::default();
     for (name, text) in template {
-        let path: WorkspacePath = name.parse().context("the template has a path that is none")?;
-        let new = Hash::of(text);
-        let known = record.insert((*name).to_owned(), FormerTemplate::new(text));
+        let path: WorkspacePath = name.parse().expect("the template's names are paths");
         // A home from before there were records counts as up to date.
-        let Some(known) = known.filter(|known| !known.matches(&new)) else { continue };
-        // A removed file stays removed. Anything but a file is the owner's own.
-        let Ok(Some(present)) = workspace.hash(&path) else { continue };
-        if present == new {
-            continue;
-        }
-        if known.matches(&present) {
-            let change = FileChange::new(path, Some(present), text.to_vec());
-            workspace.apply(&change).with_context(|| format!("cannot update {name}"))?;
-            update.updated.push((*name).to_owned());
-        } else if merge_file(workspace, &path, [known.text(), str::from_utf8(text).ok()], folder)
-            .with_context(|| format!("cannot merge {name}"))?
-        {
-            update.merged.push((*name).to_owned());
-        } else {
-            write_private(folder, name, text).with_context(|| format!("cannot write {name}"))?;
-            update.left.push((*name).to_owned());
+        let known = record.get(*name).filter(|known| !known.matches(&Hash::of(text)));
+        let outcome = match known {
+            Some(known) => update_file(workspace, &path, text, known, folder),
+            None => Ok(FileOutcome::Unaffected),
+        };
+        let name = (*name).to_owned();
+        let outcome = match outcome {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                update.failed.push(FailedFile { name, reason: format!("{error:#}") });
+                continue;
+            }
+        };
+        record.insert(name.clone(), FormerTemplate::new(text));
+        match outcome {
+            FileOutcome::Unaffected => {}
+            FileOutcome::Updated => update.updated.push(name),
+            FileOutcome::Merged => update.merged.push(name),
+            FileOutcome::Left => update.left.push(name),
+            FileOutcome::Linked => update.linked.push(name),
         }
     }
-    Ok(update)
+    update
+}
+
+/// Updates one file to its new text, of which the template had the text `known` before.
+fn update_file(
+    workspace: &Workspace,
+    path: &WorkspacePath,
+    text: &[u8],
+    known: &FormerTemplate,
+    folder: &Path,
+) -> anyhow::Result<FileOutcome> {
+    let present = match workspace.hash(path) {
+        Ok(Some(present)) => present,
+        Err(error @ FileError::Io { .. }) => return Err(error.into()),
+        // A removed file stays removed. Anything but a file is the owner's own.
+        Ok(None) | Err(_) => return Ok(FileOutcome::Unaffected),
+    };
+    // A crash may have come before the owner was notified.
+    if present == Hash::of(text) {
+        return Ok(FileOutcome::Updated);
+    }
+    if workspace.resolve(path)? != *path {
+        write_private(folder, path.as_str(), text).context("cannot write its new text")?;
+        return Ok(FileOutcome::Linked);
+    }
+    if known.matches(&present) {
+        workspace.apply(&FileChange::new(path.clone(), Some(present), text.to_vec()))?;
+        return Ok(FileOutcome::Updated);
+    }
+    if merge_file(workspace, path, [known.text(), str::from_utf8(text).ok()], folder)? {
+        return Ok(FileOutcome::Merged);
+    }
+    write_private(folder, path.as_str(), text).context("cannot write its new text")?;
+    Ok(FileOutcome::Left)
 }
 
 /// Merges the template's changes into a file that somebody has changed. Returns false, and changes nothing, if
@@ -153,7 +206,8 @@ fn merge_file(
     let Some(merged) = merge(former, &own, new) else { return Ok(false) };
     // After a crash, the file may be merged already.
     if merged != own {
-        write_private(&folder.join(BEFORE), path.as_str(), own.as_bytes())?;
+        write_private(&folder.join(BEFORE), path.as_str(), own.as_bytes())
+            .context("cannot keep its present text")?;
         let present = Some(Hash::of(own.as_bytes()));
         workspace.apply(&FileChange::new(path.clone(), present, merged.into_bytes()))?;
     }
@@ -176,7 +230,31 @@ fn read_record(home: &Path) -> TemplateRecord {
 
 /// Queues a message to the owner, if there is one. Returns false if that fails.
 async fn notify_owner(services: &Services, update: &TemplateUpdate, folder: &Path) -> bool {
-    let message =
-        replies::template_updated([&update.updated, &update.merged, &update.left], folder);
+    let news = replies::TemplateNews {
+        updated: &update.updated,
+        merged: &update.merged,
+        left: &update.left,
+        linked: &update.linked,
+        folder,
+    };
+    let message = replies::template_updated(&news);
     notices::send_to_owner(&services.bus, "template updated", message).await
+}
+
+/// Logs the files that could not be updated, and notifies the owner: once for each version and reason.
+async fn notify_of_failures(services: &Services, failed: &[FailedFile]) {
+    if failed.is_empty() {
+        return;
+    }
+    let with_reason = |file: &FailedFile| format!("{}: {}", file.name, file.reason);
+    let files: Vec<_> = failed.iter().map(with_reason).collect();
+    tracing::warn!(
+        files = files.join("; "),
+        "Cannot update some of the workspace's files to the template, will try again at the next start"
+    );
+    let key = format!("template {} {}", env!("CARGO_PKG_VERSION"), files.join("; "));
+    let words = replies::template_failed(&files);
+    if let Err(error) = notices::notify_owner(&services.bus, key, words).await {
+        tracing::warn!(%error, "Cannot tell the owner of files that could not be updated");
+    }
 }

@@ -158,30 +158,56 @@ pub fn window_learned(provider: &str, tokens: u32, given: u32, is_set: bool) -> 
 /// The answer of a daemon that has read its config again.
 pub const RELOADED: &str = "I've read the config again. It takes effect in a moment.";
 
-/// Tells the owner that a new version has other texts for the workspace: files that were updated, merged and left.
-/// `folder` has the new texts of the last, and the former ones of those that were merged.
-pub fn template_updated([updated, merged, left]: [&[String]; 3], folder: &Path) -> String {
+/// The files of the workspace for which a new version has other texts.
+pub struct TemplateNews<'a> {
+    pub updated: &'a [String],
+    pub merged: &'a [String],
+    pub left: &'a [String],
+    pub linked: &'a [String],
+    /// The folder of the home with the new texts of files that stay.
+    pub folder: &'a Path,
+}
+
+/// Tells the owner which files of the workspace follow the new version, and which stay.
+pub fn template_updated(news: &TemplateNews<'_>) -> String {
     let mut words = "My new version comes with new workspace files.".to_owned();
-    let folder = folder.display();
-    if !updated.is_empty() {
-        words +=
-            &format!(" I updated these files, which nobody had changed: {}.", updated.join(", "));
+    let folder = news.folder.display();
+    if !news.updated.is_empty() {
+        words += &format!(
+            " I updated these files, which nobody had changed: {}.",
+            news.updated.join(", ")
+        );
     }
-    if !merged.is_empty() {
+    if !news.merged.is_empty() {
         words += &format!(
             " I merged the new lines into these, and kept your changes: {}. As they were before, they are in \
              {folder}/before.",
-            merged.join(", ")
+            news.merged.join(", ")
         );
     }
-    if !left.is_empty() {
+    if !news.left.is_empty() {
         words += &format!(
             " I didn't update these, because they were changed: {}. The new versions are in {folder}. Copy anything you \
              like from them.",
-            left.join(", ")
+            news.left.join(", ")
+        );
+    }
+    if !news.linked.is_empty() {
+        words += &format!(
+            " I didn't update these, because a link leads to them: {}. The new versions are in {folder}.",
+            news.linked.join(", ")
         );
     }
     words
+}
+
+/// Tells the owner which files of the workspace could not be updated, each with the reason.
+pub fn template_failed(files: &[String]) -> String {
+    let files = files.iter().map(|file| format!("\n- {}", as_is(file)));
+    format!(
+        "I couldn't update these files of the workspace to my new version. I'll try again at each start:{}",
+        files.collect::<String>()
+    )
 }
 
 pub const RELOAD_IN_TERMINAL: &str =

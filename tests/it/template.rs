@@ -29,8 +29,8 @@ fn untouched_files_follow_the_template_and_others_stay() {
     }
     let one = template(&names.map(|name| (name, "one")));
     // The first look changes nothing.
-    assert_eq!(update(&workspace, &one, &mut record, &folder).unwrap(), TemplateUpdate::default());
-    assert_eq!(update(&workspace, &one, &mut record, &folder).unwrap(), TemplateUpdate::default());
+    assert_eq!(update(&workspace, &one, &mut record, &folder), TemplateUpdate::default());
+    assert_eq!(update(&workspace, &one, &mut record, &folder), TemplateUpdate::default());
     fs::write(root.join("SOUL.md"), "mine").unwrap();
     fs::remove_file(root.join("TOOLS.md")).unwrap();
     let texts = [
@@ -42,7 +42,7 @@ fn untouched_files_follow_the_template_and_others_stay() {
         ("NEW.md", "two"),
     ];
     let two = template(&texts);
-    let found = update(&workspace, &two, &mut record, &folder).unwrap();
+    let found = update(&workspace, &two, &mut record, &folder);
     assert_eq!(found.updated, ["AGENTS.md", "skills/a/SKILL.md"]);
     assert_eq!(found.left, ["SOUL.md"]);
     let text = |name: &str| fs::read_to_string(root.join(name)).ok();
@@ -52,7 +52,7 @@ fn untouched_files_follow_the_template_and_others_stay() {
     assert_eq!((text("TOOLS.md"), text("NEW.md")), (None, None));
     assert_eq!(fs::read_to_string(folder.join("SOUL.md")).unwrap(), "two");
     // It is told once.
-    assert_eq!(update(&workspace, &two, &mut record, &folder).unwrap(), TemplateUpdate::default());
+    assert_eq!(update(&workspace, &two, &mut record, &folder), TemplateUpdate::default());
 }
 
 /// A workspace with `AGENTS.md` as the owner has it, which has followed `former`. Then comes `new`.
@@ -77,7 +77,7 @@ impl Followed {
     fn update(&mut self) -> TemplateUpdate {
         let workspace = Workspace::open(&self.home.path().join("workspace")).unwrap();
         let template = template(&[("AGENTS.md", self.new)]);
-        update(&workspace, &template, &mut self.record, &self.home.path().join("template")).unwrap()
+        update(&workspace, &template, &mut self.record, &self.home.path().join("template"))
     }
 
     fn write(&self, text: &str) {
@@ -137,6 +137,84 @@ fn a_merge_that_a_crash_cut_off_is_done_once_and_told() {
     assert_eq!(home.update(), merged());
     assert_eq!(home.text("workspace/AGENTS.md"), both);
     assert_eq!(home.text("template/before/AGENTS.md").as_deref(), Some(own));
+}
+
+#[test]
+fn an_update_that_a_crash_cut_off_is_told() {
+    let mut home = Followed::new(FORMER, FORMER, "# Rules\n\nBe short.\n\nBe kind.\n\nAsk.\n");
+    let record = home.record.clone();
+    let updated = home.update();
+    assert_eq!(updated.updated, ["AGENTS.md"]);
+    home.record = record;
+    assert_eq!(home.update(), updated);
+}
+
+/// A workspace with three files that nobody has changed, which has followed their text `one`.
+fn followed_by_three() -> (TempDir, TemplateRecord) {
+    let home = TempDir::new().unwrap();
+    let root = home.path().join("workspace");
+    let workspace = Workspace::open(&root).unwrap();
+    let mut record = TemplateRecord::default();
+    let names = ["AGENTS.md", "IDENTITY.md", "SOUL.md"];
+    for name in names {
+        fs::write(root.join(name), "one").unwrap();
+    }
+    update(
+        &workspace,
+        &template(&names.map(|name| (name, "one"))),
+        &mut record,
+        &home.path().join("template"),
+    );
+    (home, record)
+}
+
+#[test]
+fn a_linked_file_stays_and_stops_no_other() {
+    let (home, record) = followed_by_three();
+    let (root, folder) = (home.path().join("workspace"), home.path().join("template"));
+    let workspace = Workspace::open(&root).unwrap();
+    let two = template(&["AGENTS.md", "IDENTITY.md", "SOUL.md"].map(|name| (name, "two")));
+    fs::create_dir_all(root.join("notes")).unwrap();
+    fs::remove_file(root.join("IDENTITY.md")).unwrap();
+    std::os::unix::fs::symlink("notes/id.md", root.join("IDENTITY.md")).unwrap();
+    for own in ["one", "my own"] {
+        let mut record = record.clone();
+        fs::write(root.join("notes/id.md"), own).unwrap();
+        fs::write(root.join("AGENTS.md"), "one").unwrap();
+        fs::write(root.join("SOUL.md"), "one").unwrap();
+        let found = update(&workspace, &two, &mut record, &folder);
+        let expected = TemplateUpdate {
+            updated: vec!["AGENTS.md".to_owned(), "SOUL.md".to_owned()],
+            linked: vec!["IDENTITY.md".to_owned()],
+            ..TemplateUpdate::default()
+        };
+        assert_eq!(found, expected, "{own}");
+        assert_eq!(fs::read_to_string(root.join("notes/id.md")).unwrap(), own);
+        assert_eq!(fs::read_to_string(folder.join("IDENTITY.md")).unwrap(), "two");
+        // It is told once.
+        let again = update(&workspace, &two, &mut record, &folder);
+        assert_eq!(again, TemplateUpdate::default());
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_updated_stops_no_other_and_is_tried_again() {
+    let (home, mut record) = followed_by_three();
+    let (root, folder) = (home.path().join("workspace"), home.path().join("template"));
+    let workspace = Workspace::open(&root).unwrap();
+    let two = template(&["AGENTS.md", "IDENTITY.md", "SOUL.md"].map(|name| (name, "two")));
+    fs::write(root.join("IDENTITY.md"), "my own").unwrap();
+    // Its new text has no place.
+    fs::write(&folder, "in the way").unwrap();
+    let found = update(&workspace, &two, &mut record, &folder);
+    assert_eq!(found.updated, ["AGENTS.md", "SOUL.md"]);
+    let failed: Vec<_> = found.failed.iter().map(|file| file.name.as_str()).collect();
+    assert_eq!(failed, ["IDENTITY.md"]);
+    assert!(found.failed[0].reason.starts_with("cannot write its new text: "), "{found:?}");
+    fs::remove_file(&folder).unwrap();
+    let again = update(&workspace, &two, &mut record, &folder);
+    let left = TemplateUpdate { left: vec!["IDENTITY.md".to_owned()], ..TemplateUpdate::default() };
+    assert_eq!(again, left);
 }
 
 #[test]
@@ -222,5 +300,31 @@ async fn the_owner_hears_of_updates_after_a_start() {
     assert_eq!(fs::read_to_string(rig.workspace().join("SOUL.md")).unwrap(), "My own soul.");
     assert!(rig.path().join("template/SOUL.md").exists());
     rig.ask("1", "hello again").await;
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn the_owner_hears_once_of_a_file_that_cannot_be_updated() {
+    let mut rig = Rig::new().await;
+    rig.ask("1", "hello").await;
+    rig.wait_until(|rig| rig.path().join("template.json").exists()).await;
+    rig.stop().await;
+    let record = fs::read_to_string(rig.path().join("template.json")).unwrap();
+    let mut record: TemplateRecord = serde_json::from_str(&record).unwrap();
+    for name in ["AGENTS.md", "IDENTITY.md", "SOUL.md"] {
+        fs::write(rig.workspace().join(name), "Former rules.").unwrap();
+        record.insert(name.to_owned(), FormerTemplate::new(b"Former rules."));
+    }
+    fs::write(rig.workspace().join("IDENTITY.md"), "My own.").unwrap();
+    let text = serde_json::to_string(&record).unwrap();
+    fs::write(rig.path().join("template.json"), text).unwrap();
+    fs::write(rig.path().join("template"), "in the way").unwrap();
+    rig.start().await;
+    let told = rig.next_messages("1", 2).await;
+    assert!(told[0].contains("I couldn't update these files"), "{told:?}");
+    assert!(told[0].contains("- IDENTITY.md: cannot write its new text: "), "{told:?}");
+    assert!(told[1].contains("nobody had changed: AGENTS.md, SOUL.md."), "{told:?}");
+    rig.stop_and_start_again().await;
+    assert_ne!(rig.ask("1", "hello again").await, told[0], "it is told once");
     rig.finish().await;
 }
