@@ -1,9 +1,11 @@
 //! Updates the workspace to the template of a newer version of the program. Files that nobody has changed are
 //! replaced. A file that somebody has changed in other lines gets both changes. One that was changed in the
-//! same lines, removed, or made a link, stays. One that cannot be updated stops no other. The owner is notified.
+//! same lines, removed, or made a link, stays. One that is new in a version is added. One that cannot be updated stops
+//! no other. The owner is notified.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder};
+use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
@@ -27,7 +29,7 @@ pub const FOLDER: &str = "template";
 /// The folder within that one for files as they were before a merge.
 pub const BEFORE: &str = "before";
 
-/// The template's files as they were last seen, by their paths.
+/// The template's files as they were last seen, by their paths. One that is not among them is new in this version.
 pub type TemplateRecord = BTreeMap<String, FormerTemplate>;
 
 /// A file of the template as it was last seen.
@@ -71,10 +73,14 @@ pub struct TemplateUpdate {
     pub updated: Vec<String>,
     /// Files that were changed by somebody in other lines than by the template, and have both changes now.
     pub merged: Vec<String>,
+    /// Files that are new in this version, and have been added.
+    pub added: Vec<String>,
     /// Files with a new text that were changed by somebody, and stay.
     pub left: Vec<String>,
     /// Files with a new text that stay, because a link is in their path: the place where it leads is the owner's own.
     pub linked: Vec<String>,
+    /// Files that differ from the template, and stay: the record was lost, so nobody knows if somebody has changed them.
+    pub unknown: Vec<String>,
     /// Files that could not be updated, and are tried again at the next start.
     pub failed: Vec<FailedFile>,
 }
@@ -92,24 +98,45 @@ enum FileOutcome {
     Unaffected,
     Updated,
     Merged,
+    Added,
     Left,
     Linked,
+    Unknown,
+}
+
+/// The thing in the place of a file of the template.
+enum Present {
+    Nothing,
+    File(Hash),
+    /// A folder, or a link that leads outside or nowhere: it is the owner's own.
+    Other,
 }
 
 /// Updates the workspace to the template, and notifies the owner of the changes.
 pub(super) async fn follow(services: &Services, home: &Path) {
     let in_home = home.to_owned();
     let compared = services.workspace.run_blocking(move |workspace| {
-        let former = read_record(&in_home);
-        let mut record = former.clone();
-        let update = update(workspace, &files(), &mut record, &in_home.join(FOLDER));
-        (update, (record != former).then_some(record))
+        let former = read_record(&in_home)?;
+        let mut record = former.clone().unwrap_or_default();
+        let (template, folder) = (files(), in_home.join(FOLDER));
+        let update = match &former {
+            Some(_) => update(workspace, &template, &mut record, &folder),
+            None => rebuild(workspace, &template, &mut record, &folder),
+        };
+        anyhow::Ok((update, (former.as_ref() != Some(&record)).then_some(record)))
     });
-    let (update, record) = compared.await;
+    let (update, record) = match compared.await {
+        Ok(compared) => compared,
+        Err(error) => {
+            let error = format!("{error:#}");
+            tracing::warn!(error, "Cannot read template.json, will try again at the next start");
+            return;
+        }
+    };
     notify_of_failures(services, &update.failed).await;
     let has_changed = |update: &TemplateUpdate| {
-        let TemplateUpdate { updated, merged, left, linked, failed: _ } = update;
-        [updated, merged, left, linked].iter().any(|files| !files.is_empty())
+        let TemplateUpdate { updated, merged, added, left, linked, unknown, failed: _ } = update;
+        [updated, merged, added, left, linked, unknown].iter().any(|files| !files.is_empty())
     };
     if has_changed(&update) && !notify_owner(services, &update, &home.join(FOLDER)).await {
         return;
@@ -131,32 +158,94 @@ pub fn update(
     folder: &Path,
 ) -> TemplateUpdate {
     let mut update = TemplateUpdate::default();
+    // A home from before there were records counts as up to date.
+    let is_first = record.is_empty();
     for (name, text) in template {
-        let path: WorkspacePath = name.parse().expect("the template's names are paths");
-        // A home from before there were records counts as up to date.
-        let known = record.get(*name).filter(|known| !known.matches(&Hash::of(text)));
-        let outcome = match known {
+        let path = path_of(name);
+        let outcome = match record.get(*name) {
+            Some(known) if known.matches(&Hash::of(text)) => Ok(FileOutcome::Unaffected),
             Some(known) => update_file(workspace, &path, text, known, folder),
-            None => Ok(FileOutcome::Unaffected),
+            None if is_first => Ok(FileOutcome::Unaffected),
+            None => add_file(workspace, &path, text, folder),
         };
-        let name = (*name).to_owned();
-        let outcome = match outcome {
-            Ok(outcome) => outcome,
-            Err(error) => {
-                update.failed.push(FailedFile { name, reason: format!("{error:#}") });
-                continue;
-            }
-        };
-        record.insert(name.clone(), FormerTemplate::new(text));
-        match outcome {
-            FileOutcome::Unaffected => {}
-            FileOutcome::Updated => update.updated.push(name),
-            FileOutcome::Merged => update.merged.push(name),
-            FileOutcome::Left => update.left.push(name),
-            FileOutcome::Linked => update.linked.push(name),
+        if update.take(name, outcome) {
+            record.insert((*name).to_owned(), FormerTemplate::new(text));
         }
     }
     update
+}
+
+/// Compares the workspace with a template after the record was lost, and makes it again. No file of the workspace is
+/// changed or added. The template's text of one that differs is put into `folder`.
+pub fn rebuild(
+    workspace: &Workspace,
+    template: &BTreeMap<&str, &[u8]>,
+    record: &mut TemplateRecord,
+    folder: &Path,
+) -> TemplateUpdate {
+    let mut update = TemplateUpdate::default();
+    for (name, text) in template {
+        let path = path_of(name);
+        let outcome = match look_at(workspace, &path) {
+            Ok(Present::File(present)) if present != Hash::of(text) => {
+                write_new_text(folder, &path, text).map(|()| FileOutcome::Unknown)
+            }
+            Ok(_) => Ok(FileOutcome::Unaffected),
+            Err(error) => Err(error),
+        };
+        update.take(name, outcome);
+        // Without it, a file that was removed would be added.
+        record.insert((*name).to_owned(), FormerTemplate::new(text));
+    }
+    update
+}
+
+fn path_of(name: &str) -> WorkspacePath {
+    name.parse().expect("the template's names are paths")
+}
+
+impl TemplateUpdate {
+    /// Adds the outcome of one file. Returns false if it failed.
+    fn take(&mut self, name: &str, outcome: anyhow::Result<FileOutcome>) -> bool {
+        let name = name.to_owned();
+        match outcome {
+            Ok(FileOutcome::Unaffected) => {}
+            Ok(FileOutcome::Updated) => self.updated.push(name),
+            Ok(FileOutcome::Merged) => self.merged.push(name),
+            Ok(FileOutcome::Added) => self.added.push(name),
+            Ok(FileOutcome::Left) => self.left.push(name),
+            Ok(FileOutcome::Linked) => self.linked.push(name),
+            Ok(FileOutcome::Unknown) => self.unknown.push(name),
+            Err(error) => {
+                self.failed.push(FailedFile { name, reason: format!("{error:#}") });
+                return false;
+            }
+        }
+        true
+    }
+}
+
+/// Adds a file that is new in the template. One that is there already is the owner's own, and stays.
+fn add_file(
+    workspace: &Workspace,
+    path: &WorkspacePath,
+    text: &[u8],
+    folder: &Path,
+) -> anyhow::Result<FileOutcome> {
+    let is_taken = match look_at(workspace, path)? {
+        // A crash may have come before the owner was notified.
+        Present::File(present) if present == Hash::of(text) => return Ok(FileOutcome::Added),
+        Present::File(_) => true,
+        Present::Nothing => false,
+        Present::Other => return Ok(FileOutcome::Unaffected),
+    };
+    let is_linked = workspace.resolve(path)? != *path;
+    if is_taken || is_linked {
+        write_new_text(folder, path, text)?;
+        return Ok(if is_linked { FileOutcome::Linked } else { FileOutcome::Left });
+    }
+    workspace.apply(&FileChange::new(path.clone(), None, text.to_vec()))?;
+    Ok(FileOutcome::Added)
 }
 
 /// Updates one file to its new text, of which the template had the text `known` before.
@@ -167,18 +256,16 @@ fn update_file(
     known: &FormerTemplate,
     folder: &Path,
 ) -> anyhow::Result<FileOutcome> {
-    let present = match workspace.hash(path) {
-        Ok(Some(present)) => present,
-        Err(error @ FileError::Io { .. }) => return Err(error.into()),
-        // A removed file stays removed. Anything but a file is the owner's own.
-        Ok(None) | Err(_) => return Ok(FileOutcome::Unaffected),
+    // A removed file stays removed.
+    let Present::File(present) = look_at(workspace, path)? else {
+        return Ok(FileOutcome::Unaffected);
     };
     // A crash may have come before the owner was notified.
     if present == Hash::of(text) {
         return Ok(FileOutcome::Updated);
     }
     if workspace.resolve(path)? != *path {
-        write_private(folder, path.as_str(), text).context("cannot write its new text")?;
+        write_new_text(folder, path, text)?;
         return Ok(FileOutcome::Linked);
     }
     if known.matches(&present) {
@@ -188,7 +275,7 @@ fn update_file(
     if merge_file(workspace, path, [known.text(), str::from_utf8(text).ok()], folder)? {
         return Ok(FileOutcome::Merged);
     }
-    write_private(folder, path.as_str(), text).context("cannot write its new text")?;
+    write_new_text(folder, path, text)?;
     Ok(FileOutcome::Left)
 }
 
@@ -214,18 +301,39 @@ fn merge_file(
     Ok(true)
 }
 
+fn look_at(workspace: &Workspace, path: &WorkspacePath) -> anyhow::Result<Present> {
+    match workspace.hash(path) {
+        Ok(Some(present)) => Ok(Present::File(present)),
+        Ok(None) => Ok(Present::Nothing),
+        Err(error @ FileError::Io { .. }) => Err(error.into()),
+        Err(_) => Ok(Present::Other),
+    }
+}
+
+/// Writes the new text of a file that stays into the folder for them.
+fn write_new_text(folder: &Path, path: &WorkspacePath, text: &[u8]) -> anyhow::Result<()> {
+    write_private(folder, path.as_str(), text).context("cannot write its new text")
+}
+
 /// Writes a text into a folder of the home.
-fn write_private(folder: &Path, name: &str, text: &[u8]) -> std::io::Result<()> {
+fn write_private(folder: &Path, name: &str, text: &[u8]) -> io::Result<()> {
     let file: PathBuf = folder.join(name);
     let parent = file.parent().unwrap_or(folder);
     DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
     atomic_file::replace(&file, text, atomic_file::PRIVATE)
 }
 
-/// Reads the record. An unreadable one counts as empty.
-fn read_record(home: &Path) -> TemplateRecord {
-    let text = fs::read(home.join(FILE)).unwrap_or_default();
-    serde_json::from_slice(&text).unwrap_or_default()
+/// Reads the record, which is empty if there is none. None if its content is broken.
+fn read_record(home: &Path) -> anyhow::Result<Option<TemplateRecord>> {
+    let text = match fs::read(home.join(FILE)) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Some(BTreeMap::new())),
+        Err(error) => return Err(error.into()),
+    };
+    let record = serde_json::from_slice(&text);
+    Ok(record
+        .inspect_err(|error| tracing::warn!(%error, "template.json is broken, will make it again"))
+        .ok())
 }
 
 /// Queues a message to the owner, if there is one. Returns false if that fails.
@@ -233,8 +341,10 @@ async fn notify_owner(services: &Services, update: &TemplateUpdate, folder: &Pat
     let news = replies::TemplateNews {
         updated: &update.updated,
         merged: &update.merged,
+        added: &update.added,
         left: &update.left,
         linked: &update.linked,
+        unknown: &update.unknown,
         folder,
     };
     let message = replies::template_updated(&news);

@@ -162,15 +162,22 @@ pub const RELOADED: &str = "I've read the config again. It takes effect in a mom
 pub struct TemplateNews<'a> {
     pub updated: &'a [String],
     pub merged: &'a [String],
+    pub added: &'a [String],
     pub left: &'a [String],
     pub linked: &'a [String],
+    /// Files that differ from the template; nobody knows if they were changed.
+    pub unknown: &'a [String],
     /// The folder of the home with the new texts of files that stay.
     pub folder: &'a Path,
 }
 
 /// Tells the owner which files of the workspace follow the new version, and which stay.
 pub fn template_updated(news: &TemplateNews<'_>) -> String {
-    let mut words = "My new version comes with new workspace files.".to_owned();
+    let mut words = String::new();
+    let of_version = [news.updated, news.merged, news.added, news.left, news.linked];
+    if of_version.iter().any(|files| !files.is_empty()) {
+        words += "My new version comes with new workspace files.";
+    }
     let folder = news.folder.display();
     if !news.updated.is_empty() {
         words += &format!(
@@ -183,6 +190,12 @@ pub fn template_updated(news: &TemplateNews<'_>) -> String {
             " I merged the new lines into these, and kept your changes: {}. As they were before, they are in \
              {folder}/before.",
             news.merged.join(", ")
+        );
+    }
+    if !news.added.is_empty() {
+        words += &format!(
+            " I added these, which are new; delete any that you don't want: {}.",
+            news.added.join(", ")
         );
     }
     if !news.left.is_empty() {
@@ -198,7 +211,14 @@ pub fn template_updated(news: &TemplateNews<'_>) -> String {
             news.linked.join(", ")
         );
     }
-    words
+    if !news.unknown.is_empty() {
+        words += &format!(
+            " My record of the workspace's first texts (template.json) was broken. I don't know if you have changed these \
+             files, so I left them as they are: {}. My own versions are in {folder}.",
+            news.unknown.join(", ")
+        );
+    }
+    words.trim_start().to_owned()
 }
 
 /// Tells the owner which files of the workspace could not be updated, each with the reason.

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use peacrab::daemon::template::{FormerTemplate, TemplateRecord, TemplateUpdate, update};
+use peacrab::daemon::template::{FormerTemplate, TemplateRecord, TemplateUpdate, rebuild, update};
 use peacrab::workspace::merge::merge;
 use peacrab::workspace::{Hash, Workspace};
 use proptest::prelude::*;
@@ -49,10 +49,67 @@ fn untouched_files_follow_the_template_and_others_stay() {
     assert_eq!(text("AGENTS.md").as_deref(), Some("two"));
     assert_eq!(text("skills/a/SKILL.md").as_deref(), Some("two"));
     assert_eq!(text("SOUL.md").as_deref(), Some("mine"));
-    assert_eq!((text("TOOLS.md"), text("NEW.md")), (None, None));
+    assert_eq!(text("TOOLS.md"), None);
+    assert_eq!(found.added, ["NEW.md"]);
+    assert_eq!(text("NEW.md").as_deref(), Some("two"));
     assert_eq!(fs::read_to_string(folder.join("SOUL.md")).unwrap(), "two");
     // It is told once.
     assert_eq!(update(&workspace, &two, &mut record, &folder), TemplateUpdate::default());
+    // One that was added and is removed stays removed, too.
+    fs::remove_file(root.join("NEW.md")).unwrap();
+    assert_eq!(update(&workspace, &two, &mut record, &folder), TemplateUpdate::default());
+    assert_eq!(fs::read_to_string(root.join("NEW.md")).ok(), None);
+}
+
+#[test]
+fn a_new_file_of_the_template_replaces_nothing() {
+    let home = TempDir::new().unwrap();
+    let (root, folder) = (home.path().join("workspace"), home.path().join("template"));
+    let workspace = Workspace::open(&root).unwrap();
+    let mut record = TemplateRecord::default();
+    update(&workspace, &template(&[("AGENTS.md", "one")]), &mut record, &folder);
+    fs::create_dir_all(root.join("notes/skills/own")).unwrap();
+    fs::remove_dir_all(root.join("skills")).unwrap();
+    std::os::unix::fs::symlink("notes/skills", root.join("skills")).unwrap();
+    fs::write(root.join("MINE.md"), "mine").unwrap();
+    std::os::unix::fs::symlink("/nowhere", root.join("LINK.md")).unwrap();
+    fs::create_dir(root.join("FOLDER.md")).unwrap();
+    let names = ["AGENTS.md", "FOLDER.md", "LINK.md", "MINE.md", "skills/new/SKILL.md"];
+    let two = template(&names.map(|name| (name, "one")));
+    let found = update(&workspace, &two, &mut record, &folder);
+    let expected = TemplateUpdate {
+        left: vec!["MINE.md".to_owned()],
+        linked: vec!["skills/new/SKILL.md".to_owned()],
+        ..TemplateUpdate::default()
+    };
+    assert_eq!(found, expected);
+    assert_eq!(fs::read_to_string(root.join("MINE.md")).unwrap(), "mine");
+    assert_eq!(fs::read_to_string(folder.join("MINE.md")).unwrap(), "one");
+    assert!(!root.join("notes/skills/new").exists());
+    assert_eq!(update(&workspace, &two, &mut record, &folder), TemplateUpdate::default());
+}
+
+#[test]
+fn a_lost_record_is_made_again_and_nothing_is_overwritten() {
+    let home = TempDir::new().unwrap();
+    let (root, folder) = (home.path().join("workspace"), home.path().join("template"));
+    let workspace = Workspace::open(&root).unwrap();
+    fs::write(root.join("AGENTS.md"), "one").unwrap();
+    fs::write(root.join("SOUL.md"), "mine").unwrap();
+    let one = template(&["AGENTS.md", "REMOVED.md", "SOUL.md"].map(|name| (name, "one")));
+    let mut record = TemplateRecord::default();
+    let found = rebuild(&workspace, &one, &mut record, &folder);
+    let expected =
+        TemplateUpdate { unknown: vec!["SOUL.md".to_owned()], ..TemplateUpdate::default() };
+    assert_eq!(found, expected);
+    assert_eq!(fs::read_to_string(root.join("SOUL.md")).unwrap(), "mine");
+    assert_eq!(fs::read_to_string(folder.join("SOUL.md")).unwrap(), "one");
+    assert!(!root.join("REMOVED.md").exists());
+    assert_eq!(update(&workspace, &one, &mut record, &folder), TemplateUpdate::default());
+    let two = template(&["AGENTS.md", "REMOVED.md", "SOUL.md"].map(|name| (name, "two")));
+    let found = update(&workspace, &two, &mut record, &folder);
+    assert_eq!(found.updated, ["AGENTS.md"]);
+    assert_eq!(found.left, ["SOUL.md"]);
 }
 
 /// A workspace with `AGENTS.md` as the owner has it, which has followed `former`. Then comes `new`.
@@ -326,5 +383,35 @@ async fn the_owner_hears_once_of_a_file_that_cannot_be_updated() {
     assert!(told[1].contains("nobody had changed: AGENTS.md, SOUL.md."), "{told:?}");
     rig.stop_and_start_again().await;
     assert_ne!(rig.ask("1", "hello again").await, told[0], "it is told once");
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn the_owner_hears_of_a_broken_record_and_of_new_files() {
+    let mut rig = Rig::new().await;
+    rig.ask("1", "hello").await;
+    rig.wait_until(|rig| rig.path().join("template.json").exists()).await;
+    rig.stop().await;
+    let file = rig.path().join("template.json");
+    let whole = fs::read_to_string(&file).unwrap();
+    fs::write(rig.workspace().join("SOUL.md"), "My own soul.").unwrap();
+    fs::write(&file, &whole[..whole.len() / 2]).unwrap();
+    rig.start().await;
+    let told = rig.next_message("1").await;
+    assert!(told.contains("(template.json) was broken"), "{told}");
+    assert!(told.contains("left them as they are: SOUL.md."), "{told}");
+    rig.wait_until(|_| fs::read_to_string(&file).is_ok_and(|text| text == whole)).await;
+    rig.stop().await;
+    // As a version wrote it that did not have this skill.
+    let skill = "skills/weekly-review/SKILL.md";
+    let mut record: TemplateRecord = serde_json::from_str(&whole).unwrap();
+    record.remove(skill).unwrap();
+    fs::write(&file, serde_json::to_string(&record).unwrap()).unwrap();
+    fs::remove_file(rig.workspace().join(skill)).unwrap();
+    rig.start().await;
+    let told = rig.next_message("1").await;
+    assert!(told.contains(&format!("delete any that you don't want: {skill}.")), "{told}");
+    assert!(rig.workspace().join(skill).exists());
+    rig.ask("1", "hello again").await;
     rig.finish().await;
 }
