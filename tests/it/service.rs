@@ -398,3 +398,48 @@ async fn a_container_with_a_wrong_config_waits_until_it_or_its_kept_copy_is_chan
     let ended = timeout(PATIENCE, child.wait()).await.expect("it does not end").unwrap();
     assert_eq!((ended.code(), said("end")), (Some(0), 1));
 }
+
+/// The entry of the container with a program in place of ours, which adds a line to the returned file at each start.
+#[expect(clippy::disallowed_methods, reason = "the script is this test's own child")]
+fn container(fixture: &ProgramFixture, program: &str) -> (tokio::process::Child, PathBuf) {
+    let starts = fixture.folder().join("starts");
+    put_program(fixture, "peacrab", &format!("echo start >> {}\n{program}", starts.display()));
+    fs::create_dir_all(fixture.home()).unwrap();
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/packaging/docker-entrypoint");
+    let path = format!("{}:/usr/bin:/bin", fixture.folder().join("bin").display());
+    let mut command = tokio::process::Command::new(script);
+    command.arg("run").env_clear().env("PATH", path).env("PEACRAB_HOME", fixture.home());
+    (command.kill_on_drop(true).spawn().unwrap(), starts)
+}
+
+fn pid_of(child: &tokio::process::Child) -> Pid {
+    Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap()).unwrap()
+}
+
+#[tokio::test]
+async fn a_container_ends_also_if_its_program_has_lost_the_signal() {
+    let fixture = ProgramFixture::new("");
+    // As a copy of the shell that has not become the program yet.
+    let program = "ends() { [ -n \"$once\" ] && exit 0; once=yes; }\ntrap ends TERM\n\
+                   : > $PEACRAB_HOME/up\nwhile :; do sleep 0.05; done";
+    let (mut child, _) = container(&fixture, program);
+    until("the run", async || fixture.home().join("up").exists().then_some(())).await;
+    kill_process(pid_of(&child), Signal::TERM).unwrap();
+    let ended = timeout(PATIENCE, child.wait()).await.expect("it does not end").unwrap();
+    assert_eq!(ended.code(), Some(0));
+}
+
+#[tokio::test]
+async fn a_container_hears_that_it_has_to_end_also_while_its_program_starts_again() {
+    for wait in [0, 1, 2, 3, 5, 8, 13] {
+        let fixture = ProgramFixture::new("");
+        let (mut child, starts) = container(&fixture, "exit $PEACRAB_RESTART_CODE");
+        until("the first run", async || starts.exists().then_some(())).await;
+        let begun = tokio::time::Instant::now();
+        while begun.elapsed().as_millis() < wait {
+            tokio::task::yield_now().await;
+        }
+        kill_process(pid_of(&child), Signal::TERM).unwrap();
+        timeout(PATIENCE, child.wait()).await.expect("it does not end").unwrap();
+    }
+}
