@@ -280,12 +280,23 @@ fn a_release_is_described_signed_and_installed() {
     let machine = std::env::consts::ARCH;
     let name = format!("peacrab-{}-{machine}", env!("CARGO_PKG_VERSION"));
     fs::write(release.join(&name), PROGRAM).unwrap();
+    // As packaging/static-binaries leaves the folder, with the program of a former version.
+    fs::create_dir(release.join("cc")).unwrap();
+    fs::write(release.join(format!("{name}.order")), "main\n").unwrap();
+    fs::write(release.join(format!("peacrab-0.0.0-{machine}")), PROGRAM).unwrap();
+    fs::write(release.join("peacrab_0.0.0_amd64.deb"), PROGRAM).unwrap();
+    fs::write(release.join("install.sh"), PROGRAM).unwrap();
     let path = release.to_str().unwrap();
     let cargo = Path::new(env!("CARGO")).parent().unwrap();
     let search = format!("{}:{}", cargo.display(), std::env::var("PATH").unwrap());
     let env = [("RELEASE_KEY", key.as_str()), ("CARGO_NET_OFFLINE", "true"), ("PATH", &search)];
     let (worked, said) = script("describe-release", &[path], &env);
     assert!(worked, "{said}");
+
+    let sums = fs::read_to_string(release.join("SHA256SUMS")).unwrap();
+    let mut listed: Vec<_> = sums.lines().filter_map(|line| line.split("  ").nth(1)).collect();
+    listed.sort_unstable();
+    assert_eq!(listed, ["install.sh", name.as_str(), "peacrab.cdx.json"]);
 
     // As `peacrab update` reads it.
     let text = fs::read(release.join("release.json")).unwrap();
@@ -302,6 +313,18 @@ fn a_release_is_described_signed_and_installed() {
     let crates = inside["components"].as_array().unwrap();
     assert!(crates.iter().any(|it| it["name"] == "rustls" && it["hashes"][0]["alg"] == "SHA-256"));
     assert!(crates.iter().all(|it| it["name"] != "insta"), "what only tests need is not inside");
+
+    // What it cannot finish changes nothing.
+    let wrong = [("RELEASE_KEY", "no key"), ("CARGO_NET_OFFLINE", "true"), ("PATH", &search)];
+    let (worked, said) = script("describe-release", &[path], &wrong);
+    assert!(!worked, "{said}");
+    assert_eq!(fs::read(release.join("release.json")).unwrap(), text);
+    assert_eq!(fs::read_to_string(release.join("SHA256SUMS")).unwrap(), sums);
+    assert!(release.join("SHA256SUMS.sig").exists());
+    let is_hidden = |entry: std::io::Result<fs::DirEntry>| {
+        entry.unwrap().file_name().to_string_lossy().starts_with('.')
+    };
+    assert!(!fs::read_dir(&release).unwrap().any(is_hidden));
 
     let public = STANDARD.encode(key_pair.public_key());
     let url = format!("file://{path}");
