@@ -2,8 +2,9 @@
 # Installs Peacrab from the folder of a release: packaging/install.sh URL [FOLDER]
 #
 # URL is where SHA256SUMS and the programs are, such as https://example.com/peacrab. The program comes to FOLDER:
-# /usr/local/bin for root, ~/.local/bin for others. It is installed only if its sum is the one in SHA256SUMS. With the
-# release's public key in $PEACRAB_PUBLIC_KEY, the signature SHA256SUMS.sig is checked first, which needs OpenSSL 3.
+# /usr/local/bin for root, ~/.local/bin for others. It is installed only if its sum is the one in SHA256SUMS. Of several
+# versions there, the newest is installed. With the release's public key in $PEACRAB_PUBLIC_KEY, the signature
+# SHA256SUMS.sig is checked first, which needs OpenSSL 3.
 set -eu
 
 fail() {
@@ -21,6 +22,8 @@ elif [ "$(id -u)" = 0 ]; then
 else
     folder=$HOME/.local/bin
 fi
+
+[ ! -d "$folder/peacrab" ] || fail "$folder/peacrab is a folder: name another place, such as $folder/bin"
 
 [ "$(uname -s)" = Linux ] || fail "there are programs for Linux only"
 case $(uname -m) in
@@ -55,8 +58,13 @@ if [ -n "${PEACRAB_PUBLIC_KEY:-}" ]; then
         -sigfile "$work/signature" >/dev/null 2>&1 || fail "the signature of SHA256SUMS is not that of the key"
 fi
 
-# The names are peacrab-VERSION-MACHINE.
-line=$(grep -E "^[0-9a-f]{64}  peacrab-[0-9A-Za-z.+~]+-$machine\$" "$work/SHA256SUMS" | head -n 1) || true
+# The names are peacrab-VERSION-MACHINE. `sort -V` has 1.0.0~rc1 before 1.0.0, and 1.0.0-rc1 behind it.
+line=$(grep -E "^[0-9a-f]{64}  peacrab-[0-9A-Za-z.+~-]+-$machine\$" "$work/SHA256SUMS" |
+    awk -v end="-$machine" '{
+        version = substr($2, 9, length($2) - 8 - length(end))
+        gsub(/-/, "~", version)
+        print version "\t" $0
+    }' | sort -V | tail -n 1 | cut -f 2) || true
 [ -n "$line" ] || fail "the release has no program for $machine"
 file=${line#*  }
 fetch "$file"
@@ -66,7 +74,7 @@ fetch "$file"
 mkdir -p "$folder"
 # Beside it first: a program that runs cannot be written to, but replaced.
 install -m 755 "$work/$file" "$folder/.peacrab-new"
-mv "$folder/.peacrab-new" "$folder/peacrab"
+mv -f "$folder/.peacrab-new" "$folder/peacrab"
 echo "Installed $file as $folder/peacrab."
 case :$PATH: in
     *:"$folder":*) echo "Next: peacrab init" ;;

@@ -247,6 +247,16 @@ fn a_program_is_installed_only_if_its_sum_and_its_signature_are_right() {
     assert!(worked && said.contains("peacrab init"), "{said}");
     assert_eq!(fs::read_to_string(bin.join("peacrab")).unwrap(), PROGRAM);
 
+    // A folder in its place would swallow it.
+    fs::remove_file(bin.join("peacrab")).unwrap();
+    fs::create_dir(bin.join("peacrab")).unwrap();
+    let (worked, said) = install(&[]);
+    assert!(!worked && said.contains("is a folder"), "{said}");
+    assert_eq!(fs::read_dir(bin.join("peacrab")).unwrap().count(), 0);
+    fs::remove_dir(bin.join("peacrab")).unwrap();
+    let (worked, said) = install(&[]);
+    assert!(worked, "{said}");
+
     fs::write(release.join(&name), "something else").unwrap();
     let (worked, said) = install(&[]);
     assert!(!worked && said.contains("nothing was installed"), "{said}");
@@ -256,6 +266,35 @@ fn a_program_is_installed_only_if_its_sum_and_its_signature_are_right() {
     assert!(!worked && said.contains("no program for"), "{said}");
     let (worked, said) = script("install.sh", &[], &[]);
     assert!(!worked && said.contains("name the address"), "{said}");
+}
+
+#[test]
+fn the_newest_version_of_several_is_installed() {
+    let folder = TempDir::new().unwrap();
+    let (release, bin) = (folder.path().join("release"), folder.path().join("bin"));
+    fs::create_dir(&release).unwrap();
+    let url = format!("file://{}", release.display());
+    let machine = std::env::consts::ARCH;
+    let check = |versions: &[&str], newest: &str| {
+        let lines = versions.iter().map(|version| {
+            let text = format!("#!/bin/sh\necho {version}\n");
+            let name = format!("peacrab-{version}-{machine}");
+            fs::write(release.join(&name), &text).unwrap();
+            let sum = Sha256::digest(&text);
+            let sum: String = sum.iter().map(|byte| format!("{byte:02x}")).collect();
+            format!("{sum}  {name}\n")
+        });
+        fs::write(release.join("SHA256SUMS"), lines.collect::<String>()).unwrap();
+        let (worked, said) = script("install.sh", &[&url, bin.to_str().unwrap()], &[]);
+        assert!(worked && said.contains(&format!("peacrab-{newest}-{machine}")), "{said}");
+        let installed = fs::read_to_string(bin.join("peacrab")).unwrap();
+        assert_eq!(installed, format!("#!/bin/sh\necho {newest}\n"));
+    };
+    check(&["0.0.9", "0.1.0"], "0.1.0");
+    check(&["0.10.0", "0.9.0"], "0.10.0");
+    check(&["1.0.0", "1.0.0-rc1"], "1.0.0");
+    check(&["1.0.0-rc10", "1.0.0-rc9"], "1.0.0-rc10");
+    check(&["1.0.0-rc1"], "1.0.0-rc1");
 }
 
 #[test]
