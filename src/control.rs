@@ -17,6 +17,7 @@ mod socket;
 mod web;
 
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,7 +25,7 @@ use chrono::Utc;
 use tokio::io::{AsyncRead, AsyncWrite, BufWriter, ReadHalf, WriteHalf};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Semaphore, oneshot};
-use tokio::task::{AbortHandle, JoinSet};
+use tokio::task::{AbortHandle, JoinError, JoinSet};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
@@ -67,25 +68,33 @@ const STATUS_TIME_MAX: Duration = Duration::from_secs(14);
 /// seconds are enough for a board that swaps.
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(5);
 
-/// Serves clients until `stop`.
-pub async fn run(server: Arc<ControlServer>, listener: Arc<UnixListener>, stop: CancellationToken) {
-    let mut silent = SilentConnections::default();
+/// Maximum time, after the stop, for requests whose outcome the client could not find out otherwise. It is within that of
+/// the daemon's stage.
+const LAST_REQUESTS_TIME_MAX: Duration = Duration::from_secs(3);
+
+/// Maximum time, after the stop, until no connection waits to be accepted any more. Nobody finds the socket then.
+const BACKLOG_TIME_MAX: Duration = Duration::from_millis(10);
+
+/// Serves clients of the socket in `home` until `stop`. Then it refuses those whose request it has not read, so that they
+/// can ask again, and finishes the others.
+pub async fn run(
+    server: Arc<ControlServer>,
+    listener: Arc<UnixListener>,
+    home: PathBuf,
+    stop: CancellationToken,
+) {
+    let mut silent = SilentConnections::new(stop.clone());
     let mut clients = JoinSet::new();
     let chats = Arc::new(Semaphore::new(CHATS_MAX));
+    let serve =
+        |client| serve_client(client, Arc::clone(&server), Arc::clone(&chats), stop.clone());
     loop {
         tokio::select! {
             // A request that was read has its place before a newcomer.
             biased;
-            () = stop.cancelled() => return,
-            Some(read) = silent.reading.join_next() => match read {
-                Ok(Ok(Some(client))) => {
-                    let (server, chats) = (Arc::clone(&server), Arc::clone(&chats));
-                    clients.spawn(async move { client.serve(&server, &chats).await.ok() });
-                }
-                Err(error) if error.is_panic() => {
-                    tracing::error!(%error, "A control connection broke");
-                }
-                Ok(_) | Err(_) => {}
+            () = stop.cancelled() => break,
+            Some(read) = silent.reading.join_next() => if let Some(client) = client_of(read) {
+                clients.spawn(serve(client));
             },
             Some(served) = clients.join_next() => if let Err(error) = served {
                 tracing::error!(%error, "A control connection broke");
@@ -100,6 +109,54 @@ pub async fn run(server: Arc<ControlServer>, listener: Arc<UnixListener>, stop: 
             },
         }
     }
+    std::fs::remove_file(home.join(SOCKET)).ok();
+    while let Ok(Ok((stream, _))) = timeout(BACKLOG_TIME_MAX, listener.accept()).await {
+        if is_ours(&stream) {
+            // The kernel bounds them.
+            silent.add(stream, usize::MAX);
+        }
+    }
+    let last_requests = async {
+        loop {
+            tokio::select! {
+                Some(read) = silent.reading.join_next() => if let Some(client) = client_of(read) {
+                    clients.spawn(serve(client));
+                },
+                Some(served) = clients.join_next() => if let Err(error) = served {
+                    tracing::error!(%error, "A control connection broke");
+                },
+                else => return,
+            }
+        }
+    };
+    if timeout(LAST_REQUESTS_TIME_MAX, last_requests).await.is_err() {
+        tracing::warn!("Closed control connections before their requests were finished");
+    }
+}
+
+/// Returns the client whose request was read. None for a connection without one.
+fn client_of(
+    read: Result<std::io::Result<Option<ControlClient<UnixStream>>>, JoinError>,
+) -> Option<ControlClient<UnixStream>> {
+    match read {
+        Ok(read) => read.ok().flatten(),
+        Err(error) => {
+            if error.is_panic() {
+                tracing::error!(%error, "A control connection broke");
+            }
+            None
+        }
+    }
+}
+
+async fn serve_client(
+    client: ControlClient<UnixStream>,
+    server: Arc<ControlServer>,
+    chats: Arc<Semaphore>,
+    stop: CancellationToken,
+) {
+    // A client that has gone needs nothing.
+    client.serve(&server, &chats, &stop).await.ok();
 }
 
 /// Serves the client of the daemon's own terminal until it ends.
@@ -107,21 +164,26 @@ pub async fn serve(
     server: &ControlServer,
     stream: impl AsyncRead + AsyncWrite + Send + Unpin,
 ) -> std::io::Result<()> {
-    match ControlClient::read(stream).await? {
-        Some(client) => client.serve(server, &Semaphore::new(1)).await,
+    let stop = CancellationToken::new();
+    match ControlClient::read(stream, &stop).await? {
+        Some(client) => client.serve(server, &Semaphore::new(1), &stop).await,
         None => Ok(()),
     }
 }
 
 /// Connections that have not sent their request yet.
-#[derive(Default)]
 struct SilentConnections {
+    stop: CancellationToken,
     reading: JoinSet<std::io::Result<Option<ControlClient<UnixStream>>>>,
     /// The same, the oldest first.
     oldest: VecDeque<AbortHandle>,
 }
 
 impl SilentConnections {
+    fn new(stop: CancellationToken) -> Self {
+        Self { stop, reading: JoinSet::new(), oldest: VecDeque::new() }
+    }
+
     /// Reads the request of a connection. Closes the oldest ones if all `places` are taken.
     fn add(&mut self, stream: UnixStream, places: usize) {
         self.oldest.retain(|reading| !reading.is_finished());
@@ -131,7 +193,9 @@ impl SilentConnections {
             tracing::debug!("Closed a control connection that sent no request, for a newer one");
             oldest.abort();
         }
-        self.oldest.push_back(self.reading.spawn(ControlClient::read(stream)));
+        let stop = self.stop.clone();
+        let reading = self.reading.spawn(async move { ControlClient::read(stream, &stop).await });
+        self.oldest.push_back(reading);
     }
 }
 
@@ -143,12 +207,20 @@ struct ControlClient<S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> ControlClient<S> {
-    /// Reads the request of a client. None if it sends none in time.
-    async fn read(stream: S) -> std::io::Result<Option<Self>> {
+    /// Reads the request of a client. None if it sends none in time, or before `stop`, which the client is told.
+    async fn read(stream: S, stop: &CancellationToken) -> std::io::Result<Option<Self>> {
         let (read, write) = tokio::io::split(stream);
         let mut lines = BoundedLines::new(read);
         let mut out = BufWriter::new(write);
-        match timeout(REQUEST_TIME_MAX, lines.next()).await {
+        let read = tokio::select! {
+            biased;
+            read = timeout(REQUEST_TIME_MAX, lines.next()) => read,
+            () = stop.cancelled() => {
+                write_line(&mut out, &Response::NotTaken).await?;
+                return Ok(None);
+            }
+        };
+        match read {
             Ok(Ok(Some(request))) => Ok(Some(Self { request, lines, out })),
             Ok(Err(error)) => {
                 write_line(&mut out, &Response::Failed(error.to_string())).await?;
@@ -158,10 +230,32 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> ControlClient<S> {
         }
     }
 
+    /// Answers the request, or talks until the client ends. A request that can be repeated ends at `stop`.
+    async fn serve(
+        self,
+        server: &ControlServer,
+        chats: &Semaphore,
+        stop: &CancellationToken,
+    ) -> std::io::Result<()> {
+        let request = serde_json::from_str::<ControlRequest>(&self.request);
+        let is_repeatable = request.as_ref().is_ok_and(ControlRequest::is_repeatable);
+        tokio::select! {
+            biased;
+            answered = Box::pin(self.answer(request, server, chats, stop)) => answered,
+            () = stop.cancelled(), if is_repeatable => Ok(()),
+        }
+    }
+
     /// Answers the request, or talks until the client ends. Refuses a chat if there are too many.
-    async fn serve(self, server: &ControlServer, chats: &Semaphore) -> std::io::Result<()> {
-        let Self { request, lines, mut out } = self;
-        let response = match serde_json::from_str(&request) {
+    async fn answer(
+        self,
+        request: serde_json::Result<ControlRequest>,
+        server: &ControlServer,
+        chats: &Semaphore,
+        stop: &CancellationToken,
+    ) -> std::io::Result<()> {
+        let Self { request: _, lines, mut out } = self;
+        let response = match request {
             Ok(ControlRequest::Chat { session, events }) => {
                 let Ok(_chat) = chats.try_acquire() else {
                     let message = replies::too_many_chats(CHATS_MAX);
@@ -195,7 +289,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> ControlClient<S> {
             Ok(ControlRequest::Heartbeat { wish, .. }) => requests::heartbeat(server, wish).await,
             #[cfg(feature = "gateway")]
             Ok(ControlRequest::Web { request }) => web::answer(server, request).await,
-            Ok(ControlRequest::Send(request)) => requests::send(server, request).await,
+            Ok(ControlRequest::Send(request)) => requests::send(server, request, stop).await,
             Ok(ControlRequest::Cron { wanted, to }) => requests::cron(server, *wanted, to).await,
             Err(error) => Ok(Response::Failed(format!("cannot read the request: {error}"))),
         };

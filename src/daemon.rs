@@ -83,6 +83,8 @@ pub struct Supervision {
     pub counts_starts: bool,
     /// Checks the config before a restart. None if the next start reads no config.
     pub config_check: Option<agent::ConfigCheck>,
+    /// The lock of the home, if this process has held it for the daemon before.
+    pub lock: Option<Arc<HomeLock>>,
 }
 
 /// The parts of a daemon.
@@ -182,7 +184,7 @@ impl DaemonParts {
 
 /// A daemon that has locked its home and is about to run.
 pub struct Daemon {
-    _lock: HomeLock,
+    lock: Arc<HomeLock>,
     plan: DaemonParts,
     services: Services,
     turns: Arc<TurnServices>,
@@ -227,7 +229,10 @@ impl Daemon {
     }
 
     async fn open_parts(plan: DaemonParts) -> anyhow::Result<Self> {
-        let lock = HomeLock::claim(&plan.home)?;
+        let lock = match &plan.supervision.lock {
+            Some(lock) => Arc::clone(lock),
+            None => Arc::new(HomeLock::claim(&plan.home)?),
+        };
         let counts_starts = plan.supervision.counts_starts;
         let safe_mode = counts_starts.then(|| starts::begin(&plan.home)).flatten();
         let (store, opened) = opening::store(&lock, &plan).await?;
@@ -315,7 +320,7 @@ impl Daemon {
         let names = services.channels.keys();
         let deliveries = names.map(|name| (name.clone(), DeliveryProgress::default())).collect();
         Ok(Self {
-            _lock: lock,
+            lock,
             plan,
             services,
             turns,
@@ -327,6 +332,11 @@ impl Daemon {
             full_disk_noticed: prepared.full_disk_noticed,
             deliveries,
         })
+    }
+
+    /// Returns the lock of the home. A caller that keeps it after the daemon has ended keeps others out.
+    pub fn lock(&self) -> Arc<HomeLock> {
+        Arc::clone(&self.lock)
     }
 
     /// Returns the control server; the daemon's own terminal uses it too.
@@ -370,8 +380,9 @@ impl Daemon {
             instruction_watch::run(instruction_watcher.clone(), stop)
         }));
         let (server, listener) = (Arc::clone(&self.server), Arc::new(listener));
+        let home = self.plan.home.clone();
         source_tasks.spawn(respawn("the control socket", sources.clone(), move |stop| {
-            control::run(Arc::clone(&server), Arc::clone(&listener), stop)
+            control::run(Arc::clone(&server), Arc::clone(&listener), home.clone(), stop)
         }));
         self.gateway.start(&self.server, &mut source_tasks, &sources);
         let services = self.services.clone();

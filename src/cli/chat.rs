@@ -1,6 +1,7 @@
 //! The terminal's side of the control socket: connects, asks, talks. The daemon's own terminal is the same, over a
 //! pipe in memory.
 
+mod connecting;
 mod editor;
 mod history;
 mod screen;
@@ -18,7 +19,7 @@ use rusqlite::Connection;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, BufReader};
 use tokio::net::UnixStream;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::invocation::Invocation;
 use super::print;
@@ -38,6 +39,8 @@ use crate::provider::rehearsal;
 use crate::replies;
 use crate::store::{self, HomeLock, LockHolder};
 use crate::tasks::schedule;
+use connecting::{AWAY_TIME_MAX, LOOK_AGAIN, connect, no_answer, reach};
+pub(super) use connecting::{LostConnection, not_open_yet, open_advice};
 use talking::send;
 pub(super) use talking::{ChatEnd, ChatOptions};
 
@@ -126,19 +129,46 @@ fn listed_actions(store: &Connection, limit: usize) -> rusqlite::Result<Vec<Acti
     reader.list(store, &ActionScope::ALL, None, limit)
 }
 
-/// Asks the running daemon one thing.
+/// Asks the running daemon one thing, and waits for one that reloads or restarts. Asks again if it ends before it has
+/// answered, unless the request may have been carried out.
 pub(super) async fn ask(home: &Path, request: &ControlRequest) -> anyhow::Result<Response> {
-    let Some(stream) = connect(home).await? else {
-        match HomeLock::holder(home) {
-            Some(holder) => bail!("{}: {}", not_open_yet(&holder), open_advice(&holder)),
-            None if starts::found_damage(home) != FoundDamage::None => {
-                bail!("no daemon runs on {}: {}", home.display(), replies::LAST_START_FOUND_DAMAGE)
-            }
-            None => {
-                bail!("no daemon runs on {}: start it with {}", home.display(), start_command(home))
-            }
+    let until = Instant::now() + AWAY_TIME_MAX;
+    loop {
+        let Some(stream) = reach(home).await? else { return Err(not_there(home)) };
+        let error = match ask_once(home, stream, request).await {
+            Ok(response) => return Ok(response),
+            Err(error) => error,
+        };
+        let can_ask_again = match error.downcast_ref::<LostConnection>() {
+            Some(LostConnection::NotTaken) => true,
+            Some(LostConnection::Unanswered) => request.is_repeatable(),
+            None => false,
+        };
+        if !can_ask_again || Instant::now() >= until {
+            return Err(error);
         }
-    };
+        sleep(LOOK_AGAIN).await;
+    }
+}
+
+/// Explains why no daemon can be asked at this moment.
+fn not_there(home: &Path) -> anyhow::Error {
+    match HomeLock::holder(home) {
+        Some(holder) => anyhow!("{}: {}", not_open_yet(&holder), open_advice(&holder)),
+        None if starts::found_damage(home) != FoundDamage::None => {
+            anyhow!("no daemon runs on {}: {}", home.display(), replies::LAST_START_FOUND_DAMAGE)
+        }
+        None => {
+            anyhow!("no daemon runs on {}: start it with {}", home.display(), start_command(home))
+        }
+    }
+}
+
+async fn ask_once(
+    home: &Path,
+    stream: UnixStream,
+    request: &ControlRequest,
+) -> anyhow::Result<Response> {
     let within = answer_time_max(request);
     let answer = async {
         let answered = timeout(within, ask_over(stream, request)).await;
@@ -186,30 +216,6 @@ async fn while_alive<T>(
     }
 }
 
-fn no_answer(home: &Path) -> anyhow::Error {
-    let process = HomeLock::last_holder(home).map(|pid| format!(" (process {pid})"));
-    anyhow!(
-        "the daemon{} does not answer. Its log may show why; restart it if it stays so",
-        process.unwrap_or_default()
-    )
-}
-
-/// Describes the process that has the home locked and has no socket.
-pub(super) fn not_open_yet(holder: &LockHolder) -> String {
-    match holder.awaits_space {
-        true => format!("the daemon cannot start ({holder})"),
-        false => format!("{holder} has the home locked, and cannot be asked"),
-    }
-}
-
-/// Returns what to do about it.
-pub(super) fn open_advice(holder: &LockHolder) -> &'static str {
-    match holder.awaits_space {
-        true => "free some space: the daemon goes on by itself, and nothing is lost",
-        false => "it is a daemon that starts or ends, or another command: try again in a moment",
-    }
-}
-
 /// The daemon of a home, as far as it can be asked.
 pub(super) enum DaemonState {
     /// None runs.
@@ -239,7 +245,7 @@ pub(super) async fn daemon_state(home: &Path) -> DaemonState {
         Ok(true) => {}
         Err(error) => return DaemonState::Silent(format!("{error:#}")),
     }
-    match status(home).await {
+    match status_now(home).await {
         Ok(status) => DaemonState::Answers(Box::new(status)),
         Err(error) => DaemonState::Silent(format!("{error:#}")),
     }
@@ -262,13 +268,20 @@ async fn ask_over(
 ) -> anyhow::Result<Response> {
     let (read, mut write) = tokio::io::split(stream);
     send(&mut write, request).await?;
-    let line = BufReader::new(read).lines().next_line().await?;
-    let line = line.context("the daemon closed the connection; see its log")?;
+    let line = match BufReader::new(read).lines().next_line().await {
+        Ok(Some(line)) => line,
+        Ok(None) => return Err(LostConnection::Unanswered.into()),
+        Err(error) if LostConnection::is_cause_of(&error) => {
+            return Err(LostConnection::Unanswered.into());
+        }
+        Err(error) => return Err(error.into()),
+    };
     let is_of_chat = is_answered_as_in_chat(request);
     // Jobs and heartbeats have texts of people, which are not ours to change.
     let has_texts =
         matches!(request, ControlRequest::Cron { .. } | ControlRequest::Heartbeat { .. });
     match serde_json::from_str(&line)? {
+        Response::NotTaken => Err(LostConnection::NotTaken.into()),
         Response::Failed(words) if is_of_chat => bail!(in_shell(&unescaped(&words))),
         Response::Failed(words) => bail!(words),
         Response::Done(words) if is_of_chat && has_texts => Ok(Response::Done(unescaped(&words))),
@@ -318,9 +331,19 @@ pub(super) async fn listing(home: &Path, what: Listing, zone: Tz) -> anyhow::Res
     }
 }
 
-/// Asks the running daemon how it is.
+/// Asks the running daemon how it is, and waits for one that reloads or restarts.
 pub(super) async fn status(home: &Path) -> anyhow::Result<Status> {
-    match ask(home, &ControlRequest::Status).await? {
+    status_of(ask(home, &ControlRequest::Status).await?)
+}
+
+/// Asks the daemon how it is, if it can be asked at this moment.
+pub(super) async fn status_now(home: &Path) -> anyhow::Result<Status> {
+    let Some(stream) = connect(home).await? else { return Err(not_there(home)) };
+    status_of(ask_once(home, stream, &ControlRequest::Status).await?)
+}
+
+fn status_of(response: Response) -> anyhow::Result<Status> {
+    match response {
         Response::Status(status) => Ok(*status),
         _ => bail!("the daemon's answer is unexpected: if it runs another version, restart it"),
     }
@@ -328,11 +351,22 @@ pub(super) async fn status(home: &Path) -> anyhow::Result<Status> {
 
 /// Talks to the running daemon; false if none runs.
 pub(super) async fn through_socket(options: &ChatOptions<'_>) -> anyhow::Result<bool> {
-    match connect(&options.home).await? {
-        None => Ok(false),
-        Some(stream) => {
-            let talk = Box::pin(talking::talk(stream, options));
-            while_alive(&options.home, talk).await.map(|_| true)
+    let until = Instant::now() + AWAY_TIME_MAX;
+    loop {
+        let Some(stream) = reach(&options.home).await? else { return Ok(false) };
+        let talk = Box::pin(talking::talk(stream, options));
+        match while_alive(&options.home, talk).await {
+            Ok(_) => return Ok(true),
+            Err(error)
+                if Instant::now() < until
+                    && matches!(
+                        error.downcast_ref::<LostConnection>(),
+                        Some(LostConnection::NotTaken)
+                    ) =>
+            {
+                sleep(LOOK_AGAIN).await;
+            }
+            Err(error) => return Err(error),
         }
     }
 }
@@ -382,20 +416,13 @@ pub(super) fn has_own_terminal() -> bool {
     foreground && stdin().is_terminal() && stdout().is_terminal()
 }
 
-/// Returns true if a daemon runs there.
+/// Returns true if a daemon runs there, and can be asked at this moment.
 pub(super) async fn is_running(home: &Path) -> anyhow::Result<bool> {
     Ok(connect(home).await?.is_some())
 }
 
-async fn connect(home: &Path) -> anyhow::Result<Option<UnixStream>> {
-    use std::io::ErrorKind::{ConnectionRefused, NotFound, WouldBlock};
-    match control::connect(home).await {
-        Ok(stream) => Ok(Some(stream)),
-        Err(error) if matches!(error.kind(), NotFound | ConnectionRefused) => Ok(None),
-        // Nobody accepts the connections that wait already.
-        Err(error) if error.kind() == WouldBlock => Err(no_answer(home)),
-        Err(error) => {
-            Err(error).with_context(|| format!("cannot reach the daemon on {}", home.display()))
-        }
-    }
+/// Returns true if a daemon runs there, and waits for one that reloads or restarts. Where it returns false, this process
+/// may open the home.
+pub(super) async fn is_reached(home: &Path) -> anyhow::Result<bool> {
+    Ok(reach(home).await?.is_some())
 }

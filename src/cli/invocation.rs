@@ -80,7 +80,7 @@ impl Invocation {
     /// Asks the daemon. Where none runs, this process opens the home for the request; it holds the home's lock meanwhile,
     /// so that there is one writer.
     pub(super) async fn ask(&self, request: &ControlRequest) -> anyhow::Result<Response> {
-        if chat::is_running(&self.home).await? {
+        if chat::is_reached(&self.home).await? {
             return chat::ask(&self.home, request).await;
         }
         if !store::has_store(&self.home) {

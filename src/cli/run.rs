@@ -59,12 +59,15 @@ pub(super) async fn run(on: &Invocation) -> anyhow::Result<ExitCode> {
     });
     let mut next = Some(first?);
     let mut restarts = false;
+    // Kept between a daemon and the next one: no command opens the home in between.
+    let mut lock = None;
     while let Some(NextDaemon { mut plan, file }) = next {
         plan.store.on_full = OnFull::Wait;
         plan.supervision = Supervision {
             watchdog: watchdog_of_systemd(),
             counts_starts: true,
             config_check: Some(config_check(on, file.has_settings)),
+            lock: lock.take(),
         };
         let daemon = tokio::select! {
             biased;
@@ -77,6 +80,7 @@ pub(super) async fn run(on: &Invocation) -> anyhow::Result<ExitCode> {
         };
         report_lost_config(on, &daemon.control_server().turns.services.bus).await;
         let agent = Arc::clone(&daemon.control_server().agent);
+        lock = Some(daemon.lock());
         next = Box::pin(run_daemon(on, daemon, file, &sender, &mut signals)).await?;
         restarts = agent.restart.as_ref().is_some_and(|restart| restart.stop.is_cancelled());
     }
@@ -216,6 +220,10 @@ async fn next_plan(
                 }
             }
             Some(ReloadRequest { answer, written }) = signals.reloads.recv() => {
+                // Whoever asked the daemon before asks again.
+                if answer.is_closed() {
+                    continue;
+                }
                 if chat::has_own_terminal() {
                     answer.send(Err(replies::RELOAD_IN_TERMINAL.to_owned())).ok();
                     continue;

@@ -7,13 +7,14 @@ use std::process::ExitCode;
 use anyhow::{Context as _, bail};
 use serde_json::json;
 
-use super::chat;
+use super::chat::{self, LostConnection};
 use super::invocation::Invocation;
 use super::print::{self, ResultForm};
 use crate::channels::markup::unescaped;
 use crate::control::send::{SendOutcome, SendRequest, TEXT_BYTES_MAX};
 use crate::control::{ControlRequest, Response};
 use crate::daemon::Daemon;
+use crate::replies;
 
 /// Makes the request: a given text, or else without files the standard input.
 pub(super) fn request(
@@ -73,12 +74,16 @@ pub(super) async fn through_socket(
     home: &Path,
     request: &SendRequest,
 ) -> anyhow::Result<Option<SendOutcome>> {
-    if !chat::is_running(home).await? {
+    if !chat::is_reached(home).await? {
         return Ok(None);
     }
-    match chat::ask(home, &ControlRequest::Send(request.clone())).await? {
-        Response::Sent(sent) => Ok(Some(sent)),
-        _ => bail!("the daemon's answer is unexpected: if it runs another version, restart it"),
+    match chat::ask(home, &ControlRequest::Send(request.clone())).await {
+        Ok(Response::Sent(sent)) => Ok(Some(sent)),
+        Ok(_) => bail!("the daemon's answer is unexpected: if it runs another version, restart it"),
+        Err(error) if error.downcast_ref() == Some(&LostConnection::Unanswered) => {
+            Ok(Some(SendOutcome::Waits(replies::DELIVERY_UNKNOWN.to_owned())))
+        }
+        Err(error) => Err(error),
     }
 }
 

@@ -95,6 +95,29 @@ pub enum ControlRequest {
     },
 }
 
+impl ControlRequest {
+    /// Returns true if the request can be made again where its outcome is unknown: it changes nothing, or the same once
+    /// more. A chat ends with its connection.
+    pub fn is_repeatable(&self) -> bool {
+        match self {
+            Self::Status
+            | Self::Usage
+            | Self::Actions { .. }
+            | Self::Listing { .. }
+            | Self::Why { .. }
+            | Self::Sessions { .. }
+            | Self::Reload
+            | Self::Doctor
+            | Self::Chat { .. } => true,
+            Self::Cron { wanted, .. } => wanted.action.only_reads(),
+            Self::Heartbeat { json, .. } | Self::Budget { json, .. } => *json,
+            #[cfg(feature = "gateway")]
+            Self::Web { request } => matches!(request, WebRequest::Logins),
+            Self::Pair { .. } | Self::People { .. } | Self::Send(_) => false,
+        }
+    }
+}
+
 /// A request about conversations.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -146,6 +169,8 @@ pub enum Response {
     Status(Box<Status>),
     Done(String),
     Failed(String),
+    /// The daemon ends, and has not begun with the request, which can be made again.
+    NotTaken,
     /// The outcome of a send request.
     Sent(SendOutcome),
     /// Text that continues the draft.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use chrono::Utc;
 use rusqlite::Connection;
+use tokio_util::sync::CancellationToken;
 
 use super::listing::{self, Listing};
 use super::{ACTIONS_MAX, ControlServer, Response, channel_statuses};
@@ -24,10 +25,11 @@ use crate::types::message::{Address, ChatKind, Sender};
 pub(super) async fn send(
     server: &ControlServer,
     request: SendRequest,
+    stop: &CancellationToken,
 ) -> Result<Response, StoreError> {
     let services = &server.turns.services;
     let channels = server.links.keys().cloned().collect();
-    let sent = send::send(&services.bus, &services.workspace, &channels, request).await?;
+    let sent = send::send(&services.bus, &services.workspace, &channels, request, stop).await?;
     Ok(Response::Sent(sent))
 }
 

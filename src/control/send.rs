@@ -11,7 +11,8 @@ use std::time::Duration;
 use chrono::Local;
 use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
 
 use crate::bus::{Bus, outbox};
 use crate::channels::chunking;
@@ -65,12 +66,16 @@ pub enum SendOutcome {
     Waits(String),
 }
 
-/// Sends a message, and waits for its delivery.
+/// Maximum wait for the delivery after the daemon was asked to end. Deliveries go on for that long.
+const LAST_WAIT_MAX: Duration = Duration::from_secs(1);
+
+/// Sends a message, and waits for its delivery, but not for long after `stop`.
 pub async fn send(
     bus: &Bus,
     workspace: &Workspace,
     channels: &BTreeSet<ChannelName>,
     request: SendRequest,
+    stop: &CancellationToken,
 ) -> Result<SendOutcome, StoreError> {
     let SendRequest { to, text, files, markdown } = request;
     if let Err(explanation) = check(&text, &files) {
@@ -109,9 +114,20 @@ pub async fn send(
     let ids = bus.store.write("send", Sync::Now, put_all).await?;
     let outcome = wait_for_outcome(bus, &ids);
     bus.outbox.notify();
-    match timeout(wait, outcome).await {
-        Ok(outcome) => outcome,
-        Err(_) => read_outcome(bus, &ids).await,
+    let is_ending = async {
+        stop.cancelled().await;
+        sleep(LAST_WAIT_MAX).await;
+    };
+    tokio::select! {
+        biased;
+        outcome = timeout(wait, outcome) => match outcome {
+            Ok(outcome) => outcome,
+            Err(_) => read_outcome(bus, &ids).await,
+        },
+        () = is_ending => Ok(match read_outcome(bus, &ids).await? {
+            SendOutcome::Waits(_) => SendOutcome::Waits(replies::DELIVERED_AFTER_RESTART.to_owned()),
+            outcome => outcome,
+        }),
     }
 }
 

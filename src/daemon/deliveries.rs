@@ -54,7 +54,8 @@ impl Daemon {
             names.insert(name.clone());
             self.deliver(name, channel, &mut delivery_tasks, &stop);
         }
-        let sent = send::send(&self.services.bus, &self.services.workspace, &names, request).await;
+        let Services { bus, workspace, .. } = &self.services;
+        let sent = send::send(bus, workspace, &names, request, &stop).await;
         stop.cancel();
         end("deliveries", delivery_tasks, DRAIN_TIME_MAX).await;
         self.services.bus.store.close().await;

@@ -344,6 +344,13 @@ pub fn not_delivered_yet(reason: &str) -> String {
     format!("It is not delivered yet: {}. I'll keep trying while I'm running.", as_is(reason))
 }
 
+/// The outcome for a sender whose message the daemon takes over its own end.
+pub const DELIVERED_AFTER_RESTART: &str = "It is not delivered yet: I'm ending or reading my config again. I'll send it as soon as I'm back.";
+
+/// The outcome for a sender whose daemon has ended without an answer.
+pub const DELIVERY_UNKNOWN: &str = "The daemon ended before it could tell if it took the message. If it did, it delivers \
+     it when it is back: look there before you send it again.";
+
 pub fn too_long_to_send(bytes_max: usize) -> String {
     format!("A text can have at most {bytes_max} bytes. Send the rest as a file.")
 }

@@ -12,6 +12,8 @@ mod aside;
 mod asks;
 mod beginnings;
 mod attachments;
+#[cfg(feature = "telegram")]
+mod away;
 mod budgets;
 #[cfg(feature = "telegram")]
 mod backup;

@@ -10,6 +10,7 @@ use tokio::io::{
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{MissedTickBehavior, interval};
 
+use super::connecting::LostConnection;
 use super::editor::{Editor, EditorEvents, Typed};
 use super::print;
 use super::screen::{SPIN_EVERY, Screen};
@@ -254,6 +255,7 @@ impl<S: AsyncWrite> TerminalChat<S> {
                 _ => self.screen.line(&text).await,
             },
             Response::Done(text) => self.screen.line(&text).await,
+            Response::NotTaken => return Err(LostConnection::NotTaken.into()),
             Response::Failed(words) if self.leaves => bail!(words),
             Response::Failed(words) => {
                 self.screen.print_beside(&print::strip_control(&words)).await;
@@ -294,7 +296,7 @@ pub(super) async fn send(
         write.flush().await
     };
     match sent.await {
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        Err(error) if LostConnection::is_cause_of(&error) => Ok(()),
         sent => sent,
     }
 }

@@ -179,7 +179,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 async fn reload(home: &Path, config: &Config) -> anyhow::Result<()> {
     chat::ask(home, &ControlRequest::Reload).await?;
     let has_all = async || {
-        let status = chat::status(home).await.ok()?;
+        let status = chat::status_now(home).await.ok()?;
         config.channels.keys().all(|name| status.channels.contains_key(name.as_str())).then_some(())
     };
     let wait = async {

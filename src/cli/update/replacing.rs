@@ -44,7 +44,7 @@ impl Replacement<'_> {
     /// Goes on where a killed update was. A new version that is healthy by now stays.
     pub(super) async fn resume(&self, interrupts: &mut Interrupts) -> anyhow::Result<()> {
         let version = &self.begun.version;
-        let status = chat::status(&self.on.home).await;
+        let status = chat::status_now(&self.on.home).await;
         if status.is_ok_and(|status| status.version == *version && status.health.is_well()) {
             BegunUpdate::remove(self.exe);
             print::line(&format!("Version {version} runs."));
@@ -144,7 +144,7 @@ impl Replacement<'_> {
                 // systemd lets a start that makes progress go on, too.
                 latest = latest.max(until);
             }
-            let why = match chat::status(&self.on.home).await {
+            let why = match chat::status_now(&self.on.home).await {
                 Ok(status) if status.since < begun => anyhow::anyhow!("it was not restarted"),
                 Ok(status) if !status.health.is_well() => anyhow::anyhow!("it is unhealthy"),
                 Ok(_) => return Ok(()),
