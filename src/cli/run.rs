@@ -215,7 +215,12 @@ async fn next_plan(
                 if chat::has_own_terminal() {
                     return None;
                 }
-                if let Ok(plan) = read_again(on, server, has_settings).await {
+                let read = tokio::select! {
+                    biased;
+                    _ = signals.terminate.recv() => return None,
+                    read = read_again(on, server, has_settings) => read,
+                };
+                if let Ok(plan) = read {
                     return Some(plan);
                 }
             }
@@ -228,7 +233,11 @@ async fn next_plan(
                     answer.send(Err(replies::RELOAD_IN_TERMINAL.to_owned())).ok();
                     continue;
                 }
-                let read = read_again(on, server, has_settings).await;
+                let read = tokio::select! {
+                    biased;
+                    _ = signals.terminate.recv() => return None,
+                    read = read_again(on, server, has_settings) => read,
+                };
                 answer.send(read.as_ref().map(|_| replies::RELOADED.to_owned()).map_err(String::clone)).ok();
                 timeout(ANSWER_TIME_MAX, written).await.ok();
                 if let Ok(plan) = read {
@@ -239,19 +248,22 @@ async fn next_plan(
     }
 }
 
-/// Reads the config again. If it cannot be used, the log and the owner get the reason.
+/// Reads the config again. If it cannot be used, the log and the owner get the reason. A file system that hangs keeps this
+/// waiting, and nothing else.
 async fn read_again(
     on: &Invocation,
     server: &ControlServer,
     has_settings: bool,
 ) -> Result<NextDaemon, String> {
-    let planned = NextDaemon::load(on, || on.load_again(has_settings));
-    let error = match planned {
-        Ok(plan) => {
+    let own = on.clone();
+    let load = move || NextDaemon::load(&own, || own.load_again(has_settings));
+    let error = match tokio::task::spawn_blocking(load).await {
+        Ok(Ok(plan)) => {
             tracing::info!("Read the config again");
             return Ok(plan);
         }
-        Err(error) => format!("{error:#}"),
+        Ok(Err(error)) => format!("{error:#}"),
+        Err(error) => format!("the config could not be read: {error}"),
     };
     tracing::error!(error, "Cannot use the changed config, will keep the earlier one");
     let words = replies::reload_failed(&error, last_good::kept(&on.home).as_deref());

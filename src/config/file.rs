@@ -1,7 +1,8 @@
-//! Reads the text of a config file.
+//! Reads the text of a config file, and opens the files that it names.
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use super::fault::{Fault, FaultPlace};
@@ -9,12 +10,24 @@ use super::fault::{Fault, FaultPlace};
 /// Maximum size of a config file, in bytes: far more than one has. A wrong path cannot fill the memory.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
+/// Opens a file to read it. A pipe or a device is an error: to read it might take for ever.
+pub(super) fn open_regular(file: &Path) -> io::Result<File> {
+    // Otherwise, to open a pipe would wait for a writer.
+    let opened = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(file)?;
+    let kind = opened.metadata()?.file_type();
+    // The system explains why a folder cannot be read.
+    match kind.is_file() || kind.is_dir() {
+        true => Ok(opened),
+        false => Err(io::Error::other("it is no regular file")),
+    }
+}
+
 /// Returns the text of a file, without a UTF-8 byte order mark.
 pub(super) fn read_text(file: &Path) -> Result<String, Fault> {
     let fault_of_file = |message: &str| Fault::new(FaultPlace::File(file.to_owned()), message);
     let mut bytes = Vec::new();
     let read =
-        File::open(file).and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes));
+        open_regular(file).and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes));
     match read {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return Err(fault_of_file("there is no such file"));

@@ -3,7 +3,6 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
@@ -13,6 +12,7 @@ use serde::Deserialize;
 use crate::secret::{Secret, VariableValue};
 
 use super::fault::FaultPlace;
+use super::file::open_regular;
 use super::hints::hint;
 use super::reading::ConfigSource;
 use super::values::At;
@@ -162,7 +162,7 @@ fn clean(text: &str, form: SecretFormat) -> Result<Secret, &'static str> {
 
 fn read_text(file: &Path) -> io::Result<String> {
     let mut text = String::new();
-    File::open(file)?.take(BYTES_MAX + 1).read_to_string(&mut text)?;
+    open_regular(file)?.take(BYTES_MAX + 1).read_to_string(&mut text)?;
     if text.len() as u64 > BYTES_MAX {
         return Err(io::Error::other("it is too long for a secret"));
     }

@@ -70,6 +70,24 @@ async fn a_reload_right_after_another_works() {
 }
 
 #[tokio::test]
+async fn a_pipe_in_the_place_of_the_config_keeps_nobody_waiting() {
+    let api = BotApi::start().await;
+    let fixture = ProgramFixture::new(&home(&api));
+    let daemon = fixture.daemon().await;
+    let file = fixture.folder().join("config.toml");
+    fs::remove_file(&file).unwrap();
+    rustix::fs::mknodat(rustix::fs::CWD, &file, rustix::fs::FileType::Fifo, 0o600.into(), 0)
+        .unwrap();
+    let words = "config.toml: cannot be read: it is no regular file";
+    for (command, code) in [("reload", 1), ("check", 2)] {
+        let ended = fixture.run(&[command]).await;
+        assert_eq!(ended.code, Some(code), "{command}: {ended:?}");
+        assert!(ended.err.contains(words), "{command}: {ended:?}");
+    }
+    assert!(daemon.terminate().await.success());
+}
+
+#[tokio::test]
 async fn a_request_that_was_not_read_is_told_so_at_the_end() {
     let mut rig = Rig::new().await;
     rig.wait_until(|rig| rig.path().join(SOCKET).exists()).await;

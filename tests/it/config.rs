@@ -861,6 +861,36 @@ fn an_explicit_config_must_exist() {
     assert_eq!(config.agent.turns_max, 3);
 }
 
+/// Puts a pipe to which nobody writes in the place of a file.
+fn make_pipe(file: &Path) {
+    rustix::fs::mknodat(rustix::fs::CWD, file, rustix::fs::FileType::Fifo, 0o600.into(), 0)
+        .unwrap();
+}
+
+#[test]
+fn a_config_that_is_no_regular_file_is_refused_at_once() {
+    let home = tempfile::tempdir().unwrap();
+    make_pipe(&home.path().join("config.toml"));
+    let errors = load_in(&home, &secrets()).unwrap_err();
+    assert_eq!(errors, "config.toml: cannot be read: it is no regular file");
+    assert_eq!(config::last_good::current_text(home.path(), None), None);
+}
+
+#[test]
+fn a_secret_is_not_read_from_a_pipe() {
+    let home = home(
+        "[agent]\nmcp_file = 'mcp.json'\n\
+         [channels.a]\ntype = 'telegram'\ntoken = { file = 'pipe' }\n",
+    );
+    for name in ["pipe", "mcp.json"] {
+        make_pipe(&home.path().join(name));
+    }
+    let errors = load_in(&home, &Environment::default()).unwrap_err();
+    let secret = "`token` in [channels.a] needs the file pipe: it is no regular file";
+    assert!(errors.contains(secret), "{errors}");
+    assert!(errors.contains("mcp.json: cannot be read: it is no regular file"), "{errors}");
+}
+
 #[test]
 fn starts_what_the_environment_names() {
     let home = tempfile::tempdir().unwrap();
