@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::invocation::Invocation;
+use super::invocation::{Invocation, warnings};
 use super::{chat, print};
 use crate::agent::ConfigCheck;
 use crate::bus::{Bus, notices};
@@ -61,7 +61,7 @@ pub(super) async fn run(on: &Invocation) -> anyhow::Result<ExitCode> {
     let mut restarts = false;
     // Kept between a daemon and the next one: no command opens the home in between.
     let mut lock = None;
-    while let Some(NextDaemon { mut plan, file }) = next {
+    while let Some(NextDaemon { mut plan, file, warnings: _ }) = next {
         plan.store.on_full = OnFull::Wait;
         plan.supervision = Supervision {
             watchdog: watchdog_of_systemd(),
@@ -118,6 +118,8 @@ fn config_check(on: &Invocation, has_settings: bool) -> ConfigCheck {
 struct NextDaemon {
     plan: DaemonParts,
     file: UsedFile,
+    /// The settings that will work, but perhaps not as meant.
+    warnings: Vec<String>,
 }
 
 /// The config file of a daemon.
@@ -136,9 +138,11 @@ impl NextDaemon {
         let read = || last_good::current_text(&on.home, on.config.as_deref());
         let text = read();
         let has_settings = text.as_deref().is_some_and(last_good::has_settings);
-        let plan = on.plan(load()?)?;
+        let config = load()?;
+        let warnings = warnings(&config, &on.home);
+        let plan = on.plan(config)?;
         let text = text.filter(|text| read().as_ref() == Some(text));
-        Ok(Self { plan, file: UsedFile { has_settings, text } })
+        Ok(Self { plan, file: UsedFile { has_settings, text }, warnings })
     }
 }
 
@@ -238,7 +242,8 @@ async fn next_plan(
                     _ = signals.terminate.recv() => return None,
                     read = read_again(on, server, has_settings) => read,
                 };
-                answer.send(read.as_ref().map(|_| replies::RELOADED.to_owned()).map_err(String::clone)).ok();
+                let words = read.as_ref().map(|next| replies::reloaded(&next.warnings));
+                answer.send(words.map_err(String::clone)).ok();
                 timeout(ANSWER_TIME_MAX, written).await.ok();
                 if let Ok(plan) = read {
                     return Some(plan);

@@ -155,8 +155,23 @@ pub fn window_learned(provider: &str, tokens: u32, given: u32, is_set: bool) -> 
     format!("{provider} has a context window of {tokens} tokens; {thought} {given}.{advice}")
 }
 
-/// The answer of a daemon that has read its config again.
-pub const RELOADED: &str = "I've read the config again. It takes effect in a moment.";
+/// Maximum number of warnings that are shown after a reload.
+const WARNINGS_MAX: usize = 10;
+
+/// The answer of a daemon that has read its config again, with the warnings about it.
+pub fn reloaded(warnings: &[String]) -> String {
+    let mut words = "I've read the config again. It takes effect in a moment.".to_owned();
+    for warning in warnings.iter().take(WARNINGS_MAX) {
+        words += &format!("\nwarning: {warning}");
+    }
+    if warnings.len() > WARNINGS_MAX {
+        words += &format!(
+            "\n{} more warnings: `peacrab check` shows all.",
+            warnings.len() - WARNINGS_MAX
+        );
+    }
+    words
+}
 
 /// The files of the workspace for which a new version has other texts.
 pub struct TemplateNews<'a> {

@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use peacrab::control::{self, SOCKET};
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::UnixListener;
 
@@ -66,6 +67,24 @@ async fn a_reload_right_after_another_works() {
         check(&both.1);
         check(&fixture.run(&["reload"]).await);
     }
+    assert!(daemon.terminate().await.success());
+}
+
+#[tokio::test]
+async fn a_reload_shows_the_warnings_of_a_check() {
+    let api = BotApi::start().await;
+    let fixture = ProgramFixture::new(&home(&api));
+    let daemon = fixture.daemon().await;
+    let file = fixture.folder().join("config.toml");
+    fs::write(&file, home(&api) + "[heartbeat]\nto = \"nowhere:1\"\n").unwrap();
+    let checked = fixture.run(&["check", "--json"]).await;
+    let checked: Value = serde_json::from_str(&checked.out).unwrap();
+    let warnings = checked["warnings"].as_array().unwrap();
+    let warning = warnings.iter().filter_map(Value::as_str).find(|it| it.contains("nowhere"));
+    let line = format!("warning: {}", warning.unwrap_or_else(|| panic!("{checked}")));
+    let ended = fixture.run(&["reload"]).await;
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
+    assert!(ended.out.lines().any(|it| it == line), "{line}: {ended:?}");
     assert!(daemon.terminate().await.success());
 }
 
