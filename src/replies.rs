@@ -188,13 +188,15 @@ pub fn too_many_waiting(bound: usize) -> String {
 
 pub fn too_fast(most: usize) -> String {
     format!(
-        "That's more than {most} messages in a minute, and I left this one out. Give me a minute, then send it again."
+        "That's more than {} in a minute, and I left this one out. Give me a minute, then send it again.",
+        counted(most as u64, "message")
     )
 }
 
 pub fn chat_too_fast(most: usize) -> String {
     format!(
-        "That's more than {most} messages in a minute in this chat, and I left this one out. Please send it again in a minute."
+        "That's more than {} in a minute in this chat, and I left this one out. Please send it again in a minute.",
+        counted(most as u64, "message")
     )
 }
 

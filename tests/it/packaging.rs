@@ -212,6 +212,9 @@ fn a_debian_package_has_the_service_the_pages_and_nothing_of_this_machine() {
     assert!(unit.contains("ExecStart=/usr/bin/peacrab run\n"), "{unit}");
     let ours = fs::read_to_string(root().join("packaging/peacrab.service")).unwrap();
     assert_eq!(unit, ours.replace("/usr/local/bin/peacrab", "/usr/bin/peacrab"));
+    // A service that cannot start leaves no package half installed.
+    let postinst = dpkg_deb(&["--info", package.to_str().unwrap(), "postinst"]).unwrap();
+    assert!(postinst.contains("--no-block try-restart peacrab.service ||"), "{postinst}");
     let fields = dpkg_deb(&["--field", package.to_str().unwrap()]).unwrap();
     let version = env!("CARGO_PKG_VERSION");
     assert!(fields.contains(&format!("Version: {version}\n")), "{fields}");
