@@ -232,17 +232,19 @@ fn add_file(
     text: &[u8],
     folder: &Path,
 ) -> anyhow::Result<FileOutcome> {
-    let is_taken = match look_at(workspace, path)? {
+    if workspace.resolve(path).is_ok_and(|found| found != *path) {
+        write_new_text(folder, path, text)?;
+        return Ok(FileOutcome::Linked);
+    }
+    match look_at(workspace, path)? {
         // A crash may have come before the owner was notified.
         Present::File(present) if present == Hash::of(text) => return Ok(FileOutcome::Added),
-        Present::File(_) => true,
-        Present::Nothing => false,
+        Present::File(_) => {
+            write_new_text(folder, path, text)?;
+            return Ok(FileOutcome::Left);
+        }
         Present::Other => return Ok(FileOutcome::Unaffected),
-    };
-    let is_linked = workspace.resolve(path)? != *path;
-    if is_taken || is_linked {
-        write_new_text(folder, path, text)?;
-        return Ok(if is_linked { FileOutcome::Linked } else { FileOutcome::Left });
+        Present::Nothing => {}
     }
     workspace.apply(&FileChange::new(path.clone(), None, text.to_vec()))?;
     Ok(FileOutcome::Added)

@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::support::fake_channel::FakeChannel;
 use crate::support::rig::{Rig, RigOptions};
+use crate::tidy::rust_files;
 
 /// When a task that always breaks was begun, within some minutes of paused time.
 async fn begun(breaks: impl Fn()) -> Vec<Instant> {
@@ -130,10 +131,9 @@ async fn a_channel_whose_supervision_panics_is_listened_to_again() {
 /// Whatever is added to the daemon is begun again, too. What tidies up at the end runs once.
 #[test]
 fn every_task_of_the_daemon_is_begun_again() {
-    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let parts = fs::read_dir(src.join("daemon")).unwrap().map(|part| part.unwrap().path());
-    let files = parts.chain([src.join("daemon.rs")]);
-    let code: String = files.map(|file| fs::read_to_string(file).unwrap()).collect();
+    let daemon = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/daemon.rs"));
+    let parts = rust_files(&["src/daemon"]);
+    let code: String = parts.iter().map(|part| part.text()).chain([&*daemon.unwrap()]).collect();
     let code: String = code.split_whitespace().collect();
     let spawned: Vec<_> = code.split(".spawn(").skip(1).collect();
     let once: Vec<_> = spawned.iter().filter(|task| !task.starts_with("respawn(")).collect();
