@@ -19,7 +19,7 @@ use super::invocation::Invocation;
 use super::service::{self, ServiceChoice};
 use super::service_environment;
 use crate::config::edit::ConfigEdit;
-use crate::config::{self, Config, Environment};
+use crate::config::{self, Config};
 pub(super) use setup::InitOptions;
 use setup::{GivenSecrets, QUESTIONS_MAX, Setup, unless_stopped};
 
@@ -103,10 +103,8 @@ async fn home_of_system(
     if !may_be_meant || on.config.is_some() || !service::has_other_home(&on.home).await {
         return None;
     }
-    let is_usual = on.environment.raw("PEACRAB_HOME").is_none()
-        && on.home == config::home(None, &Environment::default());
     let home = service::SYSTEM_HOME;
-    if is_usual && !config::file(&on.home, None).exists() {
+    if service::is_unused_default(on) {
         dialog.say(&format!(
             "You are root, so this sets up the service of the system, which has its home in {home}. For another home, stop \
              with Ctrl-C and give --home.\n"
