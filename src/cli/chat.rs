@@ -170,8 +170,9 @@ async fn ask_once(
     request: &ControlRequest,
 ) -> anyhow::Result<Response> {
     let within = answer_time_max(request);
+    let program = config::program(home, &Environment::of_process());
     let answer = async {
-        let answered = timeout(within, ask_over(stream, request)).await;
+        let answered = timeout(within, ask_over(stream, request, &program)).await;
         answered.unwrap_or_else(|_| Err(no_answer(home)))
     };
     match within <= STATUS_ANSWER_MAX {
@@ -201,7 +202,7 @@ async fn while_alive<T>(
         let asked = async {
             if let Ok(Some(stream)) = connect(home).await {
                 // An error is a sign of life, too.
-                ask_over(stream, &ControlRequest::Status).await.ok();
+                ask_over(stream, &ControlRequest::Status, "").await.ok();
             }
         };
         match timeout(STATUS_ANSWER_MAX, asked).await {
@@ -251,13 +252,15 @@ pub(super) async fn daemon_state(home: &Path) -> DaemonState {
     }
 }
 
-/// Asks the daemon that this process has opened one thing.
+/// Asks the daemon that this process has opened one thing. `program` is named in the answer's commands.
 pub(super) async fn ask_in_memory(
     server: Arc<ControlServer>,
     request: &ControlRequest,
+    program: &str,
 ) -> anyhow::Result<Response> {
     let (ours, theirs) = tokio::io::duplex(PIPE_BYTES);
-    let (answered, served) = tokio::join!(ask_over(ours, request), control::serve(&server, theirs));
+    let asked = ask_over(ours, request, program);
+    let (answered, served) = tokio::join!(asked, control::serve(&server, theirs));
     served?;
     answered
 }
@@ -265,6 +268,7 @@ pub(super) async fn ask_in_memory(
 async fn ask_over(
     stream: impl AsyncRead + AsyncWrite,
     request: &ControlRequest,
+    program: &str,
 ) -> anyhow::Result<Response> {
     let (read, mut write) = tokio::io::split(stream);
     send(&mut write, request).await?;
@@ -282,10 +286,12 @@ async fn ask_over(
         matches!(request, ControlRequest::Cron { .. } | ControlRequest::Heartbeat { .. });
     match serde_json::from_str(&line)? {
         Response::NotTaken => Err(LostConnection::NotTaken.into()),
-        Response::Failed(words) if is_of_chat => bail!(in_shell(&unescaped(&words))),
+        Response::Failed(words) if is_of_chat => bail!(in_shell(&unescaped(&words), program)),
         Response::Failed(words) => bail!(words),
         Response::Done(words) if is_of_chat && has_texts => Ok(Response::Done(unescaped(&words))),
-        Response::Done(words) if is_of_chat => Ok(Response::Done(in_shell(&unescaped(&words)))),
+        Response::Done(words) if is_of_chat => {
+            Ok(Response::Done(in_shell(&unescaped(&words), program)))
+        }
         response => Ok(response),
     }
 }

@@ -37,6 +37,24 @@ fn found(ended: &Ended, code: i32, pieces: &[&str]) {
 }
 
 #[tokio::test]
+async fn commands_are_named_as_they_reach_this_home() {
+    let fixture = ProgramFixture::new("");
+    let ended = fixture.run(&["doctor"]).await;
+    let here = fixture.here();
+    assert!(ended.out.contains(&format!("run {here}init`, or write")), "{}", ended.out);
+    fixture.daemon().await.terminate().await;
+    fs::write(fixture.home().join("state.db"), "").unwrap();
+    let restore = format!("restore the newest backup ({here}restore FILE --replace`)");
+    let json = fixture.run(&["doctor", "--json"]).await;
+    for ended in [fixture.run(&["doctor"]).await, json] {
+        found(&ended, 1, &[&restore]);
+        assert!(!ended.out.contains("`peacrab "), "{}", ended.out);
+    }
+    let ended = fixture.run(&["cron", "list"]).await;
+    assert!(ended.err.contains(&format!("({here}restore FILE --replace`)")), "{ended:?}");
+}
+
+#[tokio::test]
 async fn all_that_is_well_is_named_and_nothing_is_received() {
     let (api, main) = (BotApi::start().await, ModelApi::start(Platform::OpenAi).await);
     let fixture = ProgramFixture::new(&(home(&api) + &model("main", &main)));

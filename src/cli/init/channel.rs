@@ -143,7 +143,8 @@ pub(super) async fn set_up(
             match try_tokens(setup, guide, &tokens).await? {
                 Ok(bot) => Ok(Some(bot)),
                 Err(failure) if asks => {
-                    setup.dialog.say(&format!("That does not work: {}.\n", failure.reason()));
+                    let why = setup.on.name_commands(failure.reason());
+                    setup.dialog.say(&format!("That does not work: {why}.\n"));
                     ask_tokens(setup, guide, None).await.map(Some)
                 }
                 Err(failure) => Err(failure.error(guide)),
@@ -308,7 +309,8 @@ async fn ask_tokens(
         match try_tokens(setup, guide, &tokens).await? {
             Ok(bot) => return Ok(bot),
             Err(failure) => {
-                setup.dialog.say(&format!("That does not work: {}. Try again.", failure.reason()));
+                let why = setup.on.name_commands(failure.reason());
+                setup.dialog.say(&format!("That does not work: {why}. Try again."));
             }
         }
     }

@@ -161,9 +161,10 @@ enum PairingDaemon {
 }
 
 impl PairingDaemon {
-    async fn ask(&self, request: &ControlRequest) -> anyhow::Result<Response> {
+    /// `program` is named in the answer's commands.
+    async fn ask(&self, request: &ControlRequest, program: &str) -> anyhow::Result<Response> {
         match self {
-            Self::Ours(server) => chat::ask_in_memory(Arc::clone(server), request).await,
+            Self::Ours(server) => chat::ask_in_memory(Arc::clone(server), request, program).await,
             Self::Running(home) => chat::ask(home, request).await,
         }
     }
@@ -197,7 +198,7 @@ async fn ask_code(setup: &Setup<'_>, daemon: &PairingDaemon, program: &str) -> a
             break;
         }
         let request = ControlRequest::Pair { words: vec!["approve".to_owned(), code] };
-        match daemon.ask(&request).await {
+        match daemon.ask(&request, program).await {
             Ok(Response::Done(words)) => {
                 setup.dialog.say(&words);
                 return welcome(setup, daemon).await;
@@ -218,7 +219,7 @@ fn welcome_request(to: String) -> SendRequest {
 /// Sends the first message, and waits until it has arrived.
 async fn welcome(setup: &Setup<'_>, daemon: &PairingDaemon) -> anyhow::Result<()> {
     let request = welcome_request(Role::Owner.to_string());
-    match daemon.ask(&ControlRequest::Send(request)).await? {
+    match daemon.ask(&ControlRequest::Send(request), &setup.on.program()).await? {
         Response::Sent(SendOutcome::Arrived(_)) => {
             setup.dialog.say("A message is in your chat now.\n");
         }

@@ -52,7 +52,7 @@ async fn a_token_that_is_not_accepted_is_said_and_ends_nothing() {
     // What is to be done comes last.
     let shown = fixture.run(&["status"]).await.out;
     let line = shown.lines().find(|line| line.starts_with("channel home")).unwrap();
-    assert!(line.ends_with("and run `peacrab reload`"), "{line}");
+    assert!(line.ends_with(&format!("and run {}reload`", fixture.here())), "{line}");
     let ended = fixture.run(&["chat", "-m", "hello"]).await;
     assert!(ended.code == Some(0) && ended.out.contains("You said: hello"), "{ended:?}");
     assert!(daemon.is_running());
