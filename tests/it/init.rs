@@ -1,5 +1,6 @@
 //! The setup, as a person at a narrow and at a wide terminal goes through it, and as a script does.
 
+mod asking;
 mod found_servers;
 mod offered;
 mod platforms;

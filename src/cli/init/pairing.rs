@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use futures_util::FutureExt as _;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -16,7 +17,7 @@ use super::setup::{Setup, unless_stopped};
 use crate::config::Config;
 use crate::control::send::{SendOutcome, SendRequest};
 use crate::control::{ControlRequest, ControlServer, Response};
-use crate::daemon::Daemon;
+use crate::daemon::{Daemon, logging};
 use crate::people::{self, Role};
 use crate::replies;
 use crate::store;
@@ -53,16 +54,18 @@ pub(super) async fn pair(
                 return Ok(());
             }
             explain(setup, bot);
-            ask_code(setup, &PairingDaemon::Running(on.home.clone()), &program).await
+            ask_code(setup, &PairingDaemon::Running(on.home.clone()), bot).await
         });
         return unless_stopped(on, interrupts, asking).await;
     }
     explain(setup, bot);
-    let daemon = Daemon::open(on.plan(on.prepare()?)?).await?;
+    // This dialog says itself what is wrong with the link.
+    let filter = format!("{},peacrab::channels::supervise=off", logging::QUIET_FILTER);
+    let daemon = Daemon::open(on.plan(on.prepare_with(&filter)?)?).await?;
     let asked = PairingDaemon::Ours(daemon.control_server());
     let stop = CancellationToken::new();
     let asking = async {
-        let asked = unless_stopped(on, interrupts, ask_code(setup, &asked, &program)).await;
+        let asked = unless_stopped(on, interrupts, ask_code(setup, &asked, bot)).await;
         stop.cancel();
         asked
     };
@@ -191,9 +194,36 @@ async fn reload(home: &Path, config: &Config) -> anyhow::Result<()> {
     timeout(RELOAD_TIME_MAX, wait).await.context("the daemon has not read the config again")
 }
 
-async fn ask_code(setup: &Setup<'_>, daemon: &PairingDaemon, program: &str) -> anyhow::Result<()> {
+/// The interval between two looks at the link of the bot.
+const LINK_EVERY: Duration = Duration::from_secs(1);
+
+/// Waits until the bot cannot hear the person, who would wait for its code in vain. Returns the words about it.
+async fn link_trouble(setup: &Setup<'_>, daemon: &PairingDaemon, bot: &TestedBot) -> String {
+    let program = setup.on.program();
+    loop {
+        sleep(LINK_EVERY).await;
+        let asked = daemon.ask(&ControlRequest::Status, &program).await;
+        let Ok(Response::Status(status)) = asked else { continue };
+        let link = status.channels.get(bot.channel.as_str());
+        if let Some(trouble) = link.and_then(|link| link.trouble.as_ref()) {
+            let why = setup.on.name_commands(trouble);
+            let (title, why) = (bot.title, why.trim_end_matches('.'));
+            return format!(
+                "{title} does not let me hear you: {why}. I go on trying. Press Enter to do this step later."
+            );
+        }
+    }
+}
+
+async fn ask_code(
+    setup: &Setup<'_>,
+    daemon: &PairingDaemon,
+    bot: &TestedBot,
+) -> anyhow::Result<()> {
+    let program = &setup.on.program();
+    let mut trouble = Box::pin(link_trouble(setup, daemon, bot)).fuse();
     for _ in 0..TRIES_MAX {
-        let code = setup.dialog.ask("Code", Some("later")).await?;
+        let code = setup.dialog.ask_amid("Code", Some("later"), &mut trouble).await?;
         if code == "later" {
             break;
         }
