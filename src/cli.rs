@@ -47,7 +47,7 @@ use crate::tasks::heartbeat::HeartbeatRequest;
 use crate::types::commands::CommandId;
 use crate::workspace::Workspace;
 use arguments::{Cli, CliCommand, Pair};
-use chat::ChatOptions;
+use chat::{ChatEnd, ChatOptions};
 use init::InitOptions;
 use invocation::{Invocation, done, shown};
 use print::ResultForm;
@@ -66,7 +66,10 @@ const COMMAND_SESSION: &str = "undo";
 /// Exit code for a wrong command line or config: starting again will not help.
 const USED_WRONGLY: u8 = 2;
 
-/// Runs a command line: 0 done, 1 failed, 2 used wrongly; of `send` also 3 lost, 4 not arrived yet.
+/// Exit code after Ctrl-C, as shells have it: 128 and the number of the signal.
+const STOPPED: u8 = 130;
+
+/// Runs a command line: 0 done, 1 failed, 2 used wrongly; of `send` also 3 lost, 4 not arrived yet; of `chat` 130 stopped.
 pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
     let mut cli = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
@@ -146,17 +149,17 @@ async fn carry_out(on: &Invocation, command: CliCommand) -> anyhow::Result<ExitC
                 let (home, failed) = (home.clone(), "there was no answer; see the message above");
                 let events = verbose;
                 let options = ChatOptions { message, session, events, failed, home, environment };
-                talk(on, &options).await?;
+                return talk(on, &options).await;
             }
         }
         CliCommand::Undo { id } => {
-            ask_command(on, CommandId::Undo.line(id), "nothing was undone").await?;
+            return ask_command(on, CommandId::Undo.line(id), "nothing was undone").await;
         }
         CliCommand::Why { what, json: true } => {
             print::line(&shown(on.ask(&ControlRequest::Why { what }).await?)?);
         }
         CliCommand::Why { what, json: false } => {
-            ask_command(on, CommandId::Why.line(what), "nothing was explained").await?;
+            return ask_command(on, CommandId::Why.line(what), "nothing was explained").await;
         }
         CliCommand::Status { json } => return show_status(on, json).await,
         CliCommand::Doctor { fix, json } => return doctor::run(on, fix, json).await,
@@ -271,17 +274,25 @@ async fn list(on: &Invocation, command: CliCommand) -> anyhow::Result<()> {
 }
 
 /// Gives one chat command, and shows the answer.
-async fn ask_command(on: &Invocation, command: String, failed: &'static str) -> anyhow::Result<()> {
+async fn ask_command(
+    on: &Invocation,
+    command: String,
+    failed: &'static str,
+) -> anyhow::Result<ExitCode> {
     let message = Some(ChatLine { say: command, piped: false });
     let session = COMMAND_SESSION.to_owned();
     let (home, environment) = (on.home.clone(), &on.environment);
     talk(on, &ChatOptions { message, session, events: false, failed, home, environment }).await
 }
 
-/// Talks to the daemon; where none runs, to one without other channels for as long as this lasts.
-async fn talk(on: &Invocation, options: &ChatOptions<'_>) -> anyhow::Result<()> {
-    if chat::through_socket(options).await? {
-        return Ok(());
+/// Talks to the daemon; where none runs, to one without other channels for as long as this lasts. Returns the exit code.
+async fn talk(on: &Invocation, options: &ChatOptions<'_>) -> anyhow::Result<ExitCode> {
+    let code_after = |end| match end {
+        ChatEnd::Conversation | ChatEnd::Interrupted => ExitCode::SUCCESS,
+        ChatEnd::Stopped => ExitCode::from(STOPPED),
+    };
+    if let Some(end) = chat::through_socket(options).await? {
+        return Ok(code_after(end));
     }
     let mut config = on.prepare()?;
     config.channels.clear();
@@ -292,14 +303,14 @@ async fn talk(on: &Invocation, options: &ChatOptions<'_>) -> anyhow::Result<()> 
     let talk = async {
         let talked = tokio::select! {
             talked = chat::through_memory(server, options) => talked,
-            () = stop.cancelled() => Ok(chat::ChatEnd::Conversation),
+            () = stop.cancelled() => Ok(ChatEnd::Conversation),
         };
         stop.cancel();
-        talked.map(drop)
+        talked
     };
     let (ran, talked) = tokio::join!(run_until_end(daemon, &stop, || {}), talk);
     ran?;
-    talked
+    talked.map(code_after)
 }
 
 /// Says all that is wrong with the config.

@@ -355,14 +355,14 @@ fn status_of(response: Response) -> anyhow::Result<Status> {
     }
 }
 
-/// Talks to the running daemon; false if none runs.
-pub(super) async fn through_socket(options: &ChatOptions<'_>) -> anyhow::Result<bool> {
+/// Talks to the running daemon. None if none runs.
+pub(super) async fn through_socket(options: &ChatOptions<'_>) -> anyhow::Result<Option<ChatEnd>> {
     let until = Instant::now() + AWAY_TIME_MAX;
     loop {
-        let Some(stream) = reach(&options.home).await? else { return Ok(false) };
+        let Some(stream) = reach(&options.home).await? else { return Ok(None) };
         let talk = Box::pin(talking::talk(stream, options));
         match while_alive(&options.home, talk).await {
-            Ok(_) => return Ok(true),
+            Ok(end) => return Ok(Some(end)),
             Err(error)
                 if Instant::now() < until
                     && matches!(
@@ -407,7 +407,9 @@ pub(super) async fn run_own_terminal(server: Arc<ControlServer>, on: &Invocation
         ChatOptions { message: None, session, events: false, failed: "", home, environment };
     match through_memory(server, &options).await {
         Ok(ChatEnd::Interrupted) => return,
-        Ok(ChatEnd::Conversation) => print::wrapped("", &daemon_goes_on(&on.program())),
+        Ok(ChatEnd::Conversation | ChatEnd::Stopped) => {
+            print::wrapped("", &daemon_goes_on(&on.program()))
+        }
         Err(error) => tracing::warn!(error = format!("{error:#}"), "Lost the terminal"),
     }
     tokio::signal::ctrl_c().await.ok();

@@ -13,12 +13,10 @@ use tokio::signal::unix::{SignalKind, signal};
 use zeroize::Zeroizing;
 
 use super::print::{self, wrap};
+use crate::replies;
 
 /// Wrong answers to one question; then something else is wrong.
 pub(super) const TRIES_MAX: usize = 5;
-
-/// The answer to a line that cannot be read.
-const NOT_UTF8: &str = "I can't read that: it has bytes that are not UTF-8. Set the terminal to UTF-8, and type it again.";
 
 /// The person at the terminal.
 pub(super) struct Dialog {
@@ -84,7 +82,7 @@ impl Dialog {
             };
             open.is_answered = true;
             let Some(line) = line else {
-                self.say(NOT_UTF8);
+                self.say(replies::NOT_UTF8);
                 continue;
             };
             return Ok(match (line.trim(), default) {
@@ -119,7 +117,7 @@ impl Dialog {
             };
             drop(hidden);
             let Some(line) = line else {
-                self.say(NOT_UTF8);
+                self.say(replies::NOT_UTF8);
                 continue;
             };
             let answer = Zeroizing::new(line.trim().to_owned());

@@ -313,13 +313,62 @@ async fn a_spinner_turns_until_the_first_words_of_an_answer() {
 async fn a_terminal_without_an_editor_is_plain() {
     let fixture = ProgramFixture::new(CONFIG);
     let mut command = fixture.command(&Pty::session(), &["run"]);
-    command.env("TERM", "dumb").env("NO_COLOR", "1");
+    command.env("TERM", "dumb");
     let mut terminal = Pty::begin(command, 120);
     terminal.wait_for_words(">").await;
+    terminal.type_bytes(b"gr\xfc\xdfe\n");
+    terminal.wait_for_words("I can't read that").await;
     terminal.type_keys("hello\n");
     terminal.wait_for_line("You said: hello").await;
+    let prompts = |_: &[String]| terminal.raw().matches("> ").count() == 3;
+    terminal.wait_for("the next prompt", prompts).await;
+    terminal.type_keys(CTRL_C);
+    terminal.wait_for_words("Press Ctrl-C again").await;
+    terminal.type_keys(CTRL_C);
+    assert_eq!(terminal.ends().await, Some(0));
     assert!(!terminal.raw().contains('\x1b'), "{:?}", terminal.raw());
     assert!(!fixture.home().join("terminal-history").exists());
+}
+
+#[tokio::test]
+async fn a_key_that_is_not_utf8_ends_no_conversation() {
+    for columns in COLUMNS {
+        let fixture = ProgramFixture::new(CONFIG);
+        let mut terminal = runs(&fixture, columns).await;
+        terminal.type_keys("gr");
+        terminal.wait_for_line("> gr").await;
+        terminal.type_bytes(b"\xfc\xdf");
+        terminal.wait_for_words("I can't read that").await;
+        // The line is kept as far as it could be read.
+        let is_kept = |lines: &[String]| {
+            lines.iter().rev().find(|line| !line.is_empty()).is_some_and(|line| line == "> gr")
+        };
+        terminal.wait_for("the line", is_kept).await;
+        terminal.type_keys("een\r");
+        terminal.wait_for_line("You said: green").await;
+    }
+}
+
+#[tokio::test]
+async fn ctrl_c_at_a_single_message_is_no_success() {
+    for with_daemon in [false, true] {
+        let fixture = ProgramFixture::new(CONFIG);
+        let _daemon = if with_daemon { Some(fixture.daemon().await) } else { None };
+        let asks = fixture.command(&Pty::session(), &["chat", "-m", "wait 600"]);
+        let mut terminal = Pty::begin(asks, 120);
+        terminal.wait_for("the first number", counts).await;
+        terminal.type_keys(CTRL_C);
+        assert_eq!(terminal.ends().await, Some(130), "{with_daemon}: {}", terminal.raw());
+        assert!(terminal.raw().contains("Stopped"), "{}", terminal.raw());
+    }
+    // So it is where the model is away, which is said.
+    let fixture =
+        ProgramFixture::new(&(CONFIG.to_owned() + &model_at("main", "http://127.0.0.1:9/v1")));
+    let asks = fixture.command(&Pty::session(), &["chat", "-m", "hello"]);
+    let mut terminal = Pty::begin(asks, 120);
+    terminal.wait_for_words("can't reach the model").await;
+    terminal.type_keys(CTRL_C);
+    assert_eq!(terminal.ends().await, Some(130), "{}", terminal.raw());
 }
 
 #[tokio::test]

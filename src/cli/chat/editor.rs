@@ -1,14 +1,16 @@
 //! The line editor of a terminal: arrows, history, completion, pastes of several lines. It blocks, so it has a thread of
 //! its own; another one prints above the line that is being typed.
 
-use std::io::{IsTerminal as _, Read as _, Write as _, stderr, stdin, stdout};
+use std::cell::RefCell;
+use std::io::{ErrorKind, IsTerminal as _, Read as _, Write as _, stderr, stdin, stdout};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::termios::{
-    LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr,
+    LocalModes, OptionalActions, QueueSelector, SpecialCodeIndex, Termios, tcflush, tcgetattr,
+    tcsetattr,
 };
 use rustyline::completion::Completer;
 use rustyline::error::{ReadlineError, Signal};
@@ -23,8 +25,10 @@ use rustyline::{
 use tokio::sync::mpsc;
 
 use super::history::{self, History};
+use super::print;
 use crate::config::Environment;
 use crate::daemon::logging::{self, LogDiversion};
+use crate::replies;
 use crate::types::commands;
 
 /// The prompt of the terminal.
@@ -100,7 +104,7 @@ impl Editor {
             .build();
         let kept = MemHistory::with_config(&config);
         let mut editor = rustyline::Editor::with_history(config, kept)?;
-        editor.set_helper(Some(CommandCompleter));
+        editor.set_helper(Some(CommandCompleter::default()));
         for entry in entries {
             editor.add_history_entry(entry)?;
         }
@@ -185,8 +189,9 @@ impl EditorThread {
     }
 
     fn edit(&mut self) -> Typed {
+        let mut begun = String::new();
         loop {
-            match self.editor.readline(PROMPT) {
+            match self.editor.readline_with_initial(PROMPT, (begun.as_str(), "")) {
                 Ok(text) => {
                     if self.history.add(&text) {
                         self.editor.add_history_entry(text.as_str()).ok();
@@ -197,6 +202,12 @@ impl EditorThread {
                     return Typed::Interrupt;
                 }
                 Err(ReadlineError::Signal(_)) => {}
+                Err(ReadlineError::Io(error)) if error.kind() == ErrorKind::InvalidData => {
+                    // The rest of a paste would be taken for keys.
+                    tcflush(stdin(), QueueSelector::IFlush).ok();
+                    print::wrapped("", replies::NOT_UTF8);
+                    begun = self.editor.helper().map(CommandCompleter::line).unwrap_or_default();
+                }
                 Err(ReadlineError::Eof) => return Typed::End,
                 Err(error) => {
                     tracing::warn!(%error, "Cannot read from the terminal");
@@ -233,8 +244,17 @@ impl ConditionalEventHandler for ClearsFirst {
     }
 }
 
-/// Completes the names of commands.
-struct CommandCompleter;
+/// Completes the names of commands, and knows the line as it is.
+#[derive(Default)]
+struct CommandCompleter {
+    line: RefCell<String>,
+}
+
+impl CommandCompleter {
+    fn line(&self) -> String {
+        self.line.borrow().clone()
+    }
+}
 
 impl Completer for CommandCompleter {
     type Candidate = String;
@@ -249,8 +269,14 @@ impl Completer for CommandCompleter {
     }
 }
 
+/// It is asked for a hint after each change of the line, and has none.
 impl Hinter for CommandCompleter {
     type Hint = String;
+
+    fn hint(&self, line: &str, _: usize, _: &Context<'_>) -> Option<String> {
+        line.clone_into(&mut self.line.borrow_mut());
+        None
+    }
 }
 impl Highlighter for CommandCompleter {}
 impl Validator for CommandCompleter {}

@@ -50,6 +50,11 @@ impl Screen {
         }
     }
 
+    /// Returns true if a person is asked for messages here.
+    pub(super) fn asks(&self) -> bool {
+        self.editor.is_some() || self.prompts
+    }
+
     /// Lets the person type: the prompt, in one way or the other.
     pub(super) async fn prompt(&mut self) {
         self.stop_spinner();
