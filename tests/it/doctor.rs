@@ -123,6 +123,17 @@ async fn a_revoked_token_and_a_dead_model_are_wrong() {
             "warn  model spare: ",
         ],
     );
+    // One that has no key is told to have one.
+    let open = ModelApi::start(Platform::OpenAi).await;
+    let keyless = model("main", &open).replace(&format!("api_key = \"{KEY}\"\n"), "");
+    open.want_no_key();
+    open.reply(Reply::error(401, &json!({"error": {"message": "no key"}})));
+    let ended = ProgramFixture::new(&keyless).run(&["doctor"]).await;
+    found(
+        &ended,
+        1,
+        &["main (pea-1) does not answer: it wants a key, and none is set (401: no key)"],
+    );
     main.reply(Reply::page(200, "text/html", "<html>hello</html>"));
     found(&fixture.run(&["doctor"]).await, 1, &["WRONG model main", "base_url"]);
 }
