@@ -167,6 +167,10 @@ pub(super) fn status(status: &Status) -> String {
         // The command line cannot know whether /restart works, and need not.
         text += &(replies::safe_mode(safe_mode, false) + "\n");
     }
+    for (name, trouble) in &status.model_troubles {
+        let since = trouble.since.format("%Y-%m-%d %H:%M UTC");
+        let _ = writeln!(text, "model {name}: fails since {since}: {}", trouble.reason);
+    }
     if let Some(awaiting) = &status.awaiting_model {
         let since = awaiting.since.format("%Y-%m-%d %H:%M UTC").to_string();
         text += &replies::turns_await_model(awaiting.turns, &since);

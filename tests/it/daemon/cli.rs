@@ -382,6 +382,7 @@ async fn status_is_json_with_its_documented_fields() {
         "safe_mode",
         "disk",
         "provider",
+        "model_troubles",
         "tools",
         "skills",
         "prompt_tokens",
