@@ -96,7 +96,7 @@ pub(super) fn check_options(setup: &Setup<'_>, config: &Config) -> anyhow::Resul
             }
         }
         None if first_in_file(setup, config, Some(guide)).is_none() => {
-            bail!("{} needs a token: give --token-file", guide.title)
+            Err(missing_tokens(setup, guide))
         }
         _ => Ok(()),
     }
@@ -152,7 +152,7 @@ pub(super) async fn set_up(
         }
         None if !asks => match keep_first(setup, config, Some(guide)).await? {
             Some(bot) => Ok(Some(bot)),
-            None => bail!("{} needs a token: give --token-file", guide.title),
+            None => Err(missing_tokens(setup, guide)),
         },
         known => ask_tokens(setup, guide, known).await.map(Some),
     }
@@ -270,6 +270,17 @@ async fn ask(setup: &mut Setup<'_>) -> anyhow::Result<Option<&'static PlatformGu
 fn tokens_of_options(setup: &Setup<'_>, guide: &PlatformGuide) -> Option<TypedTokens> {
     let given = [&setup.secrets.token, &setup.secrets.app_token];
     given.into_iter().take(guide.tokens.len()).cloned().collect()
+}
+
+/// Returns the error about the options that name too few tokens.
+fn missing_tokens(setup: &Setup<'_>, guide: &PlatformGuide) -> anyhow::Error {
+    let (title, secrets) = (guide.title, &setup.secrets);
+    match (&secrets.token, &secrets.app_token) {
+        _ if guide.tokens.len() < 2 => anyhow!("{title} needs a token: give --token-file"),
+        (Some(_), _) => anyhow!("{title} needs a second token: give --app-token-file, too"),
+        (None, Some(_)) => anyhow!("{title} needs a second token: give --token-file, too"),
+        (None, None) => anyhow!("{title} needs two tokens: give --token-file and --app-token-file"),
+    }
 }
 
 fn tokens_of_environment(setup: &Setup<'_>, guide: &PlatformGuide) -> Option<TypedTokens> {
