@@ -68,7 +68,8 @@ pub(super) fn columns() -> usize {
     columns.ok().filter(|columns| *columns > 0).unwrap_or(COLUMNS_USUAL).min(COLUMNS_MAX)
 }
 
-/// Wraps a line at its blanks, if it is too long. A word that is longer than a line, such as an address, stays whole.
+/// Wraps a line at its blanks, if it is too long. A word that is longer than a line, such as an address, stays whole, and so
+/// does a command between backticks, of which a half would run, too.
 pub(super) fn wrap(line: &str, columns: usize) -> String {
     if line.width() <= columns {
         return line.to_owned();
@@ -76,7 +77,7 @@ pub(super) fn wrap(line: &str, columns: usize) -> String {
     let indent: String = line.chars().take_while(|sign| *sign == ' ').collect();
     let (mut wrapped, mut width) = (indent.clone(), indent.width());
     let mut is_first = true;
-    for word in line.split_whitespace() {
+    for word in whole_parts(line) {
         if !is_first && width + 1 + word.width() > columns {
             wrapped += &format!("\n{indent}");
             width = indent.width();
@@ -84,11 +85,32 @@ pub(super) fn wrap(line: &str, columns: usize) -> String {
             wrapped.push(' ');
             width += 1;
         }
-        wrapped += word;
+        wrapped += &word;
         width += word.width();
         is_first = false;
     }
     wrapped
+}
+
+/// The words of a line, with those between backticks as one.
+fn whole_parts(line: &str) -> Vec<String> {
+    let mut parts: Vec<String> = Vec::new();
+    let mut is_quoted = false;
+    for word in line.split_whitespace() {
+        match parts.last_mut() {
+            Some(part) if is_quoted => {
+                part.push(' ');
+                part.push_str(word);
+            }
+            _ => parts.push(word.to_owned()),
+        }
+        is_quoted ^= word.matches('`').count() % 2 == 1;
+    }
+    match is_quoted {
+        // It has a backtick without its other one.
+        true => line.split_whitespace().map(str::to_owned).collect(),
+        false => parts,
+    }
 }
 
 /// Prints lines behind a prefix. On a terminal they are wrapped at its width and stand below each other; a file and

@@ -325,7 +325,8 @@ async fn ask_tokens(
             }
         }
     }
-    bail!("{} accepted no token; its page in docs/ shows each step", guide.title)
+    let (title, continues) = (guide.title, setup.how_to_continue());
+    bail!("{title} accepted no token; its page in docs/ shows each step; {continues}")
 }
 
 /// Reads as many tokens as the platform has. None if the first line is empty.

@@ -29,7 +29,7 @@ pub(super) async fn pair(
     interrupts: &mut Interrupts,
 ) -> anyhow::Result<()> {
     let on = setup.on;
-    let program = on.program();
+    let (program, continues) = (on.program(), setup.how_to_continue());
     let config = on.load()?;
     let has_owner =
         config.has_owner(&store::try_read(&on.home, people::paired).unwrap_or_default());
@@ -37,7 +37,7 @@ pub(super) async fn pair(
         return match &bot.new_owner {
             Some(owner) => {
                 let greeting = Box::pin(greet(setup, bot, owner, &config));
-                unless_stopped(on, interrupts, greeting).await
+                unless_stopped(&continues, interrupts, greeting).await
             }
             None => Ok(()),
         };
@@ -56,7 +56,7 @@ pub(super) async fn pair(
             explain(setup, bot);
             ask_code(setup, &PairingDaemon::Running(on.home.clone()), bot).await
         });
-        return unless_stopped(on, interrupts, asking).await;
+        return unless_stopped(&continues, interrupts, asking).await;
     }
     explain(setup, bot);
     // This dialog says itself what is wrong with the link.
@@ -65,7 +65,7 @@ pub(super) async fn pair(
     let asked = PairingDaemon::Ours(daemon.control_server());
     let stop = CancellationToken::new();
     let asking = async {
-        let asked = unless_stopped(on, interrupts, ask_code(setup, &asked, bot)).await;
+        let asked = unless_stopped(&continues, interrupts, ask_code(setup, &asked, bot)).await;
         stop.cancel();
         asked
     };

@@ -197,6 +197,18 @@ async fn where_no_service_can_be_installed_nobody_is_asked() {
 }
 
 #[tokio::test]
+async fn a_service_that_cannot_be_is_refused_before_anything_is_tested() {
+    let (fixture, model) = (empty(), own_server().await);
+    put_program(&fixture, "systemctl", "echo 'Failed to connect to bus' >&2; exit 1");
+    let args = ["init", "--yes", "--provider", &model.base_url, "--service", "user"];
+    let ended = fixture.run_with(finds_programs(fixture.bare_command(&args), &fixture), "").await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.err.contains("Failed to connect to bus"), "{ended:?}");
+    assert!(!ended.out.contains("Testing") && !fixture.home().join("config.toml").exists());
+    model.finish();
+}
+
+#[tokio::test]
 async fn options_install_the_service_of_the_account() {
     let (fixture, model) = (empty(), own_server().await);
     systemd(&fixture, "");
