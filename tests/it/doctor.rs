@@ -5,6 +5,7 @@ mod store;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
+use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use peacrab::channels::{ChannelError, ChannelProbe};
@@ -34,6 +35,16 @@ fn found(ended: &Ended, code: i32, pieces: &[&str]) {
     for piece in pieces {
         assert!(ended.out.contains(piece), "no `{piece}` in:\n{}", ended.out);
     }
+}
+
+#[tokio::test]
+async fn a_home_that_is_a_file_is_named() {
+    let fixture = ProgramFixture::new("");
+    fs::write(fixture.home(), "").unwrap();
+    let ended = fixture.run(&["doctor"]).await;
+    let words = format!("WRONG files: {} is no folder", fixture.home().display());
+    found(&ended, 1, &[&words, "move that file away"]);
+    assert!(!ended.out.contains("chmod"), "{}", ended.out);
 }
 
 #[tokio::test]
@@ -395,6 +406,9 @@ fn links_are_judged_as_the_daemon_has_them() {
     let away = probe(Err(ChannelError::unavailable("no connection")));
     assert_eq!(away.severity, Severity::Wrong);
     assert!(away.advice.unwrap().contains("check the network"));
+    let (after, reason) = (Some(Duration::from_secs(7)), "limits the rate".to_owned());
+    let limited = probe(Err(ChannelError::Unavailable { after, reason }));
+    assert!(limited.advice.unwrap().starts_with("wait a few minutes"));
     assert_eq!(probe(Err(ChannelError::Closed("no".to_owned()))).severity, Severity::Wrong);
 }
 
