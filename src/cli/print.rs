@@ -317,6 +317,11 @@ pub(super) fn strip_control(text: &str) -> String {
     text.chars().filter(|sign| !is_control(*sign) && !reorders_or_hides(*sign)).collect()
 }
 
+/// Returns the text without signs that command a terminal. It may be a message, which keeps those that turn its direction.
+pub(super) fn without_controls(text: &str) -> String {
+    text.chars().filter(|sign| !is_control(*sign)).collect()
+}
+
 fn is_control(sign: char) -> bool {
     sign.is_control() && !matches!(sign, '\n' | '\t')
 }
@@ -325,7 +330,7 @@ fn is_control(sign: char) -> bool {
 fn for_output(text: &str) -> String {
     match io::stdout().is_terminal() {
         true => strip_control(text),
-        false => text.chars().filter(|sign| !is_control(*sign)).collect(),
+        false => without_controls(text),
     }
 }
 

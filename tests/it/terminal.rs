@@ -146,6 +146,17 @@ async fn a_paste_of_several_lines_is_one_message() {
 }
 
 #[tokio::test]
+async fn a_paste_sends_no_control_characters() {
+    let fixture = ProgramFixture::new(CONFIG);
+    let mut terminal = runs(&fixture, 120).await;
+    terminal.paste("a\u{7}b\u{8}c");
+    terminal.type_keys("\r");
+    terminal.wait_for_line("You said: abc").await;
+    let history = fs::read_to_string(fixture.home().join("terminal-history")).unwrap();
+    assert_eq!(history, "\"abc\"\n");
+}
+
+#[tokio::test]
 async fn a_long_line_is_not_cut_and_one_that_is_too_long_is_explained() {
     let fixture = ProgramFixture::new(CONFIG);
     let mut terminal = runs(&fixture, 120).await;

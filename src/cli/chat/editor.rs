@@ -193,6 +193,8 @@ impl EditorThread {
         loop {
             match self.editor.readline_with_initial(PROMPT, (begun.as_str(), "")) {
                 Ok(text) => {
+                    // A paste may have some.
+                    let text = print::without_controls(&text);
                     if self.history.add(&text) {
                         self.editor.add_history_entry(text.as_str()).ok();
                     }
