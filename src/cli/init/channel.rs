@@ -7,7 +7,7 @@ use zeroize::Zeroizing;
 
 use super::super::dialog::TRIES_MAX;
 use super::platforms::{PLATFORMS, PlatformGuide, TypedTokens, has_tokens, parse, word_of};
-use super::setup::Setup;
+use super::setup::{Setup, sentence};
 use crate::channels::{self, Channel, ChannelError, ChannelKind, ChannelProbe};
 use crate::config::Config;
 use crate::config::edit::{NewSection, SecretPlace};
@@ -260,7 +260,7 @@ async fn ask(setup: &mut Setup<'_>) -> anyhow::Result<Option<&'static PlatformGu
             Some(at) if at == built.len() => return Ok(None),
             _ => match parse(&answer) {
                 Ok(guide) => return Ok(guide),
-                Err(error) => setup.dialog.say(&format!("{error:#}")),
+                Err(error) => setup.dialog.say(&sentence(&error)),
             },
         }
     }

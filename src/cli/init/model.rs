@@ -6,7 +6,7 @@ use zeroize::Zeroizing;
 
 use super::super::dialog::TRIES_MAX;
 use super::candidate::{CandidateModel, Tried, test};
-use super::setup::Setup;
+use super::setup::{Setup, sentence};
 use crate::config::Config;
 use crate::http;
 use crate::provider::ProviderKind;
@@ -183,7 +183,7 @@ async fn ask(setup: &mut Setup<'_>, servers: &[LocalServer]) -> anyhow::Result<C
         let word = by_number.unwrap_or(&answer);
         match parse(setup, word, servers).await {
             Ok(chosen) => return Ok(chosen),
-            Err(error) => setup.dialog.say(&format!("{error:#}")),
+            Err(error) => setup.dialog.say(&sentence(&error)),
         }
     }
     bail!("no model was chosen; docs/models.md explains what is needed")

@@ -227,6 +227,9 @@ async fn ask_code(
         if code == "later" {
             break;
         }
+        // However it was written down.
+        let code: String =
+            code.chars().filter(|sign| !sign.is_whitespace() && *sign != '-').collect();
         let request = ControlRequest::Pair { words: vec!["approve".to_owned(), code] };
         match daemon.ask(&request, program).await {
             Ok(Response::Done(words)) => {

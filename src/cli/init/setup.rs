@@ -164,6 +164,12 @@ pub(super) async fn unless_stopped<T>(
     }
 }
 
+/// Returns an error as a line of the dialog.
+pub(super) fn sentence(error: &anyhow::Error) -> String {
+    let words = format!("{error:#}");
+    if words.ends_with(['.', '?']) { words } else { words + "." }
+}
+
 /// Reads a secret from a file that an option names.
 fn secret_of(file: Option<&Path>) -> anyhow::Result<Option<Zeroizing<String>>> {
     use std::io::Read as _;
