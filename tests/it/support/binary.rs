@@ -81,6 +81,7 @@ impl ProgramFixture {
     }
 
     /// The beginning of a command as the program names it for this home and this config.
+    #[cfg(feature = "telegram")]
     pub(crate) fn here(&self) -> String {
         let program = env!("CARGO_BIN_EXE_peacrab");
         format!("`{program} --home {} --config {} ", self.home().display(), self.config().display())
