@@ -1,6 +1,7 @@
 //! The terminal as a person has it: keys in, a screen out, on a pseudo-terminal.
 
 use std::convert::Infallible;
+use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::{Arc, Mutex};
@@ -218,6 +219,30 @@ async fn ctrl_c_clears_the_line_stops_the_turn_and_twice_ends_the_daemon() {
         assert_eq!(terminal.ends().await, Some(0));
         assert!(!terminal.raw().contains("not meant\r\nYou said"), "{}", terminal.raw());
     }
+}
+
+/// A shell with one job. It sets the terminal after Ctrl-Z, as shells do for themselves, and brings the job back.
+const SHELL_WITH_JOB: [&str; 4] =
+    ["bash", "-c", "set -m; \"$@\"; stty sane; echo It has stopped; fg", "bash"];
+
+#[tokio::test]
+async fn a_line_goes_on_after_ctrl_z_and_fg() {
+    let fixture = ProgramFixture::new(CONFIG);
+    let wrapper = [&Pty::session() as &[&OsStr], &SHELL_WITH_JOB.map(OsStr::new)].concat();
+    let mut terminal = Pty::begin(fixture.command(&wrapper, &["chat"]), 120);
+    terminal.wait_for_line(">").await;
+    terminal.type_keys("half");
+    terminal.wait_for_line("> half").await;
+    terminal.type_keys("\x1a");
+    terminal.wait_for_words("It has stopped").await;
+    let is_back = |lines: &[String]| lines.iter().filter(|line| *line == "> half").count() == 2;
+    terminal.wait_for("the line again", is_back).await;
+    terminal.type_keys(" a line\r");
+    terminal.wait_for_line("You said: half a line").await;
+    // The terminal has not shown it by itself.
+    let lines = terminal.screen();
+    let shown: Vec<_> = lines.iter().filter(|line| line.ends_with(" a line")).collect();
+    assert_eq!(shown, ["> half a line", "You said: half a line"], "{lines:?}");
 }
 
 #[tokio::test]

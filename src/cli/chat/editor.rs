@@ -5,9 +5,12 @@ use std::cell::RefCell;
 use std::io::{ErrorKind, IsTerminal as _, Read as _, Write as _, stderr, stdin, stdout};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::thread;
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
+use rustix::process::{self, kill_current_process_group};
 use rustix::termios::{
     LocalModes, OptionalActions, QueueSelector, SpecialCodeIndex, Termios, tcflush, tcgetattr,
     tcsetattr,
@@ -45,6 +48,10 @@ const LOG_LINES_MAX: usize = 1_000;
 
 /// Ends the bracketed paste mode (xterm, "Bracketed Paste Mode").
 const PASTE_OFF: &[u8] = b"\x1b[?2004l";
+const PASTE_ON: &[u8] = b"\x1b[?2004h";
+
+/// Time within which all threads have stopped after Ctrl-Z: the signal may be for another one.
+const STOPS_WITHIN: Duration = Duration::from_millis(100);
 
 /// An event of the person at the terminal.
 pub(super) enum Typed {
@@ -73,7 +80,7 @@ pub(super) struct Editor {
     /// Prints above the line that is being typed.
     pub(super) above: mpsc::Sender<String>,
     _diverted: Option<LogDiversion>,
-    _restore: Restore,
+    restore: Restore,
 }
 
 /// The events of a terminal that is being edited on.
@@ -110,6 +117,9 @@ impl Editor {
         }
         let clears = EventHandler::Conditional(Box::new(ClearsFirst));
         editor.bind_sequence(KeyEvent::ctrl('C'), clears);
+        let suspends =
+            EventHandler::Conditional(Box::new(Suspends { before: tcgetattr(stdin())? }));
+        editor.bind_sequence(KeyEvent::ctrl('Z'), suspends);
         for enter in [KeyEvent(KeyCode::Enter, Modifiers::ALT), KeyEvent::alt('\r')] {
             editor.bind_sequence(enter, EventHandler::Simple(Cmd::Newline));
         }
@@ -120,17 +130,22 @@ impl Editor {
         let (above, mut to_print) = mpsc::channel::<String>(PRINTS_MAX);
         let (log, logged) = mpsc::channel(LOG_LINES_MAX);
         // Both end with their channels. The editor's may be waiting for a key when the program ends, so nobody joins it.
-        std::thread::Builder::new().name("editor".to_owned()).spawn(move || {
+        thread::Builder::new().name("editor".to_owned()).spawn(move || {
             EditorThread { editor, history, orders: theirs, typed }.run();
         })?;
-        std::thread::Builder::new().name("above".to_owned()).spawn(move || {
+        thread::Builder::new().name("above".to_owned()).spawn(move || {
             while let Some(text) = to_print.blocking_recv() {
                 printer.print(text).ok();
             }
         })?;
         let diverted = stderr().is_terminal().then(|| logging::divert(log));
-        let editor = Self { orders, above, _diverted: diverted, _restore: restore };
+        let editor = Self { orders, above, _diverted: diverted, restore };
         Ok((editor, EditorEvents { typed: is_typed, log: logged }))
+    }
+
+    /// Takes the terminal back from a shell, if nothing is edited.
+    pub(super) fn take_back(&self) {
+        tcsetattr(stdin(), OptionalActions::Drain, &self.restore.quiet).ok();
     }
 
     pub(super) fn order(&mut self, order: EditorOrder) {
@@ -142,8 +157,11 @@ impl Editor {
     }
 }
 
-/// The terminal's modes from before; they come back when this is dropped.
-struct Restore(Termios);
+/// The terminal's modes from before, which come back when this is dropped, and those while nothing is edited.
+struct Restore {
+    before: Termios,
+    quiet: Termios,
+}
 
 impl Restore {
     /// Switches off what a terminal does by itself with what is typed, but not its signals.
@@ -154,14 +172,14 @@ impl Restore {
         quiet.special_codes[SpecialCodeIndex::VMIN] = 1;
         quiet.special_codes[SpecialCodeIndex::VTIME] = 0;
         tcsetattr(stdin(), OptionalActions::Drain, &quiet)?;
-        Ok(Self(before))
+        Ok(Self { before, quiet })
     }
 }
 
 impl Drop for Restore {
     fn drop(&mut self) {
         stdout().write_all(PASTE_OFF).and_then(|()| stdout().flush()).ok();
-        tcsetattr(stdin(), OptionalActions::Drain, &self.0).ok();
+        tcsetattr(stdin(), OptionalActions::Drain, &self.before).ok();
     }
 }
 
@@ -243,6 +261,27 @@ impl ConditionalEventHandler for ClearsFirst {
             true => Cmd::Interrupt,
             false => Cmd::Kill(Movement::WholeBuffer),
         })
+    }
+}
+
+/// Ctrl-Z lends the terminal to the shell. The editor's own way takes it back before the program has stopped, so that the
+/// shell's modes hold after `fg`.
+struct Suspends {
+    before: Termios,
+}
+
+impl ConditionalEventHandler for Suspends {
+    fn handle(&self, _: &Event, _: RepeatCount, _: bool, _: &EventContext<'_>) -> Option<Cmd> {
+        let write = |signs| stdout().write_all(signs).and_then(|()| stdout().flush()).ok();
+        let edited = tcgetattr(stdin()).ok()?;
+        write(PASTE_OFF);
+        tcsetattr(stdin(), OptionalActions::Drain, &self.before).ok();
+        // As the terminal would: those beside this process belong to the same job of the shell.
+        kill_current_process_group(process::Signal::TSTP).ok();
+        thread::sleep(STOPS_WITHIN);
+        tcsetattr(stdin(), OptionalActions::Drain, &edited).ok();
+        write(PASTE_ON);
+        Some(Cmd::Repaint)
     }
 }
 

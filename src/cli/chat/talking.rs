@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
+use rustix::process::Signal;
 use tokio::io::{
     AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader, Lines, Split, Stdin,
     WriteHalf,
@@ -150,6 +151,8 @@ impl<S: AsyncWrite> TerminalChat<S> {
         let mut listens = true;
         // One watch for the whole conversation: `ctrl_c()` would miss a signal that comes while an event is handled.
         let mut interrupts = signal(SignalKind::interrupt()).context("cannot watch for Ctrl-C")?;
+        let continued = SignalKind::from_raw(Signal::CONT.as_raw());
+        let mut continued = signal(continued).context("cannot watch for signals")?;
         let mut spin = interval(SPIN_EVERY);
         spin.set_missed_tick_behavior(MissedTickBehavior::Delay);
         if !self.leaves {
@@ -188,6 +191,7 @@ impl<S: AsyncWrite> TerminalChat<S> {
                     }
                     TerminalEvent::Typed(Typed::End) => return Ok(ChatEnd::Conversation),
                 },
+                Some(()) = continued.recv() => self.screen.continued(),
                 _ = spin.tick(), if self.screen.spins() => self.screen.spin(),
                 Some(()) = interrupts.recv() => {
                     if self.interrupt().await? {
