@@ -88,7 +88,8 @@ async fn greet(
             Err(format!("On {}, a bot can write only after you have written to it.", bot.title))
         }
         Some(chat) => {
-            let request = welcome_request(format!("{}:{chat}", bot.channel));
+            let request =
+                welcome_request(format!("{}:{chat}", bot.channel), replies::SETUP_COMPLETE);
             match reloaded.and(send_first(setup, request).await) {
                 Ok(SendOutcome::Arrived(_)) => Ok(()),
                 Ok(
@@ -244,14 +245,13 @@ async fn ask_code(
     Ok(())
 }
 
-fn welcome_request(to: String) -> SendRequest {
-    let text = replies::SETUP_COMPLETE.to_owned();
-    SendRequest { to, text, files: Vec::new(), markdown: false }
+fn welcome_request(to: String, text: &str) -> SendRequest {
+    SendRequest { to, text: text.to_owned(), files: Vec::new(), markdown: false }
 }
 
 /// Sends the first message, and waits until it has arrived.
 async fn welcome(setup: &Setup<'_>, daemon: &PairingDaemon) -> anyhow::Result<()> {
-    let request = welcome_request(Role::Owner.to_string());
+    let request = welcome_request(Role::Owner.to_string(), replies::SETUP_IS_COMPLETE);
     match daemon.ask(&ControlRequest::Send(request), &setup.on.program()).await? {
         Response::Sent(SendOutcome::Arrived(_)) => {
             setup.dialog.say("A message is in your chat now.\n");

@@ -93,6 +93,8 @@ async fn a_link_that_fails_during_the_pairing_is_said_in_the_dialog() {
     let code = code(&api).await;
     // As somebody may have written it down.
     screen.type_keys(&format!("{}-{}\r", &code[..4], &code[4..]));
-    api.wait_for_words(ADA.id, "Setup is complete").await;
+    // The pairing has greeted them.
+    let last = api.wait_for_words(ADA.id, "Setup is complete").await;
+    assert_eq!(last.text, "Setup is complete.");
     wait_for_text(&screen, "All is set up.").await;
 }
