@@ -29,7 +29,6 @@ mod update;
 mod web;
 
 use std::ffi::OsString;
-use std::path::Path;
 use std::process::ExitCode;
 
 use chrono::Utc;
@@ -48,7 +47,7 @@ use crate::tasks::heartbeat::HeartbeatRequest;
 use crate::types::commands::CommandId;
 use crate::workspace::Workspace;
 use arguments::{Cli, CliCommand, Pair};
-use chat::ChatOptions;
+use chat::{ChatEnd, ChatOptions};
 use init::InitOptions;
 use invocation::{Invocation, done, shown};
 use print::ResultForm;
@@ -67,9 +66,12 @@ const COMMAND_SESSION: &str = "undo";
 /// Exit code for a wrong command line or config: starting again will not help.
 const USED_WRONGLY: u8 = 2;
 
-/// Runs a command line: 0 done, 1 failed, 2 used wrongly; of `send` also 3 lost, 4 not arrived yet.
+/// Exit code after Ctrl-C, as shells have it: 128 and the number of the signal.
+const STOPPED: u8 = 130;
+
+/// Runs a command line: 0 done, 1 failed, 2 used wrongly; of `send` also 3 lost, 4 not arrived yet; of `chat` 130 stopped.
 pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
-    let cli = match Cli::try_parse_from(args) {
+    let mut cli = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
         Err(error) if error.use_stderr() => {
             help::show(&error);
@@ -81,6 +83,8 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
             return with_output(ExitCode::SUCCESS);
         }
     };
+    let command = cli.command.take();
+    let on = surroundings(cli);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(WORKERS)
         .max_blocking_threads(BLOCKING_THREADS_MAX)
@@ -88,7 +92,7 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
         .enable_all()
         .build();
     let done = match &runtime {
-        Ok(runtime) => runtime.block_on(Box::pin(handle(cli))),
+        Ok(runtime) => runtime.block_on(Box::pin(handle(&on, command))),
         Err(error) => Err(anyhow::anyhow!("cannot start: {error}")),
     };
     // A terminal that is being read from would be waited for.
@@ -96,9 +100,9 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
     match done {
         Ok(code) => with_output(code),
         Err(error) => match error.downcast_ref() {
-            Some(faults) => refuse(faults),
+            Some(faults) => refuse(&on, faults),
             None => {
-                print::error(&format!("peacrab: {error:#}"));
+                print::error(&on.name_commands(&format!("peacrab: {error:#}")));
                 ExitCode::FAILURE
             }
         },
@@ -112,18 +116,22 @@ fn with_output(code: ExitCode) -> ExitCode {
     ExitCode::FAILURE
 }
 
-async fn handle(cli: Cli) -> anyhow::Result<ExitCode> {
+/// Returns the invocation that the general options describe.
+fn surroundings(cli: Cli) -> Invocation {
     let environment = Environment::of_process();
     let format = if cli.log_json { logging::Format::Json } else { logging::Format::Plain };
     let home = config::home(cli.home, &environment);
     let config = cli.config.map(config::absolute);
-    let on = Invocation { home, config, environment, format };
-    if let Some(command) = cli.command {
-        return Box::pin(carry_out(&on, command)).await;
+    Invocation { home, config, environment, format }
+}
+
+async fn handle(on: &Invocation, command: Option<CliCommand>) -> anyhow::Result<ExitCode> {
+    if let Some(command) = command {
+        return Box::pin(carry_out(on, command)).await;
     }
-    match init::is_wanted(&on).await? {
-        true => Box::pin(init::run(&on, &InitOptions::default())).await,
-        false => run::run(&on).await,
+    match init::is_wanted(on).await? {
+        true => Box::pin(init::run(on, &InitOptions::default())).await,
+        false => run::run(on).await,
     }
 }
 
@@ -141,19 +149,19 @@ async fn carry_out(on: &Invocation, command: CliCommand) -> anyhow::Result<ExitC
                 let (home, failed) = (home.clone(), "there was no answer; see the message above");
                 let events = verbose;
                 let options = ChatOptions { message, session, events, failed, home, environment };
-                talk(on, &options).await?;
+                return talk(on, &options).await;
             }
         }
         CliCommand::Undo { id } => {
-            ask_command(on, CommandId::Undo.line(id), "nothing was undone").await?;
+            return ask_command(on, CommandId::Undo.line(id), "nothing was undone").await;
         }
         CliCommand::Why { what, json: true } => {
             print::line(&shown(on.ask(&ControlRequest::Why { what }).await?)?);
         }
         CliCommand::Why { what, json: false } => {
-            ask_command(on, CommandId::Why.line(what), "nothing was explained").await?;
+            return ask_command(on, CommandId::Why.line(what), "nothing was explained").await;
         }
-        CliCommand::Status { json } => return show_status(home, json).await,
+        CliCommand::Status { json } => return show_status(on, json).await,
         CliCommand::Doctor { fix, json } => return doctor::run(on, fix, json).await,
         CliCommand::Init(options) => return Box::pin(init::run(on, &options)).await,
         CliCommand::Backup { file, json } => {
@@ -213,11 +221,11 @@ async fn carry_out(on: &Invocation, command: CliCommand) -> anyhow::Result<ExitC
 }
 
 /// Shows the state of the daemon. Fails if it is unhealthy, for a health check.
-async fn show_status(home: &Path, json: bool) -> anyhow::Result<ExitCode> {
-    let status = chat::status(home).await?;
+async fn show_status(on: &Invocation, json: bool) -> anyhow::Result<ExitCode> {
+    let status = chat::status(&on.home).await?;
     match json {
         true => print::line(&serde_json::to_string_pretty(&status)?),
-        false => print::wrapped("", &print::status(&status)),
+        false => print::wrapped("", &on.name_commands(&print::status(&status))),
     }
     Ok(if status.health.is_well() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -266,17 +274,25 @@ async fn list(on: &Invocation, command: CliCommand) -> anyhow::Result<()> {
 }
 
 /// Gives one chat command, and shows the answer.
-async fn ask_command(on: &Invocation, command: String, failed: &'static str) -> anyhow::Result<()> {
+async fn ask_command(
+    on: &Invocation,
+    command: String,
+    failed: &'static str,
+) -> anyhow::Result<ExitCode> {
     let message = Some(ChatLine { say: command, piped: false });
     let session = COMMAND_SESSION.to_owned();
     let (home, environment) = (on.home.clone(), &on.environment);
     talk(on, &ChatOptions { message, session, events: false, failed, home, environment }).await
 }
 
-/// Talks to the daemon; where none runs, to one without other channels for as long as this lasts.
-async fn talk(on: &Invocation, options: &ChatOptions<'_>) -> anyhow::Result<()> {
-    if chat::through_socket(options).await? {
-        return Ok(());
+/// Talks to the daemon; where none runs, to one without other channels for as long as this lasts. Returns the exit code.
+async fn talk(on: &Invocation, options: &ChatOptions<'_>) -> anyhow::Result<ExitCode> {
+    let code_after = |end| match end {
+        ChatEnd::Conversation | ChatEnd::Interrupted => ExitCode::SUCCESS,
+        ChatEnd::Stopped => ExitCode::from(STOPPED),
+    };
+    if let Some(end) = chat::through_socket(options).await? {
+        return Ok(code_after(end));
     }
     let mut config = on.prepare()?;
     config.channels.clear();
@@ -287,18 +303,18 @@ async fn talk(on: &Invocation, options: &ChatOptions<'_>) -> anyhow::Result<()> 
     let talk = async {
         let talked = tokio::select! {
             talked = chat::through_memory(server, options) => talked,
-            () = stop.cancelled() => Ok(chat::ChatEnd::Conversation),
+            () = stop.cancelled() => Ok(ChatEnd::Conversation),
         };
         stop.cancel();
-        talked.map(drop)
+        talked
     };
     let (ran, talked) = tokio::join!(run_until_end(daemon, &stop, || {}), talk);
     ran?;
-    talked
+    talked.map(code_after)
 }
 
 /// Says all that is wrong with the config.
-fn refuse(faults: &config::ConfigErrors) -> ExitCode {
-    print::error(&faults.to_string());
+fn refuse(on: &Invocation, faults: &config::ConfigErrors) -> ExitCode {
+    print::error(&on.name_commands(&faults.to_string()));
     ExitCode::from(USED_WRONGLY)
 }

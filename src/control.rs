@@ -328,6 +328,7 @@ pub async fn status(server: &ControlServer) -> Result<Status, StoreError> {
         safe_mode: server.agent.safe_mode,
         disk: DiskUsage::measure(&services.bus.store).await?,
         provider: turns.models.default.name().to_owned(),
+        model_troubles: turns.models.all.troubles.all(),
         tools: turns.tools.len(),
         skills: skills.await,
         prompt_tokens: prompt_tokens(turns).await,

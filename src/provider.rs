@@ -29,6 +29,7 @@ mod request;
 pub mod retry;
 pub mod text_tools;
 pub mod transcription;
+pub mod troubles;
 pub mod vendors;
 pub mod window;
 pub mod wire;

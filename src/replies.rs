@@ -407,6 +407,9 @@ fn tools_for_you(tools: &[&str]) -> String {
     format!("Tools available to you: {tools}")
 }
 
+/// The words about a key or a line at a terminal that cannot be read.
+pub const NOT_UTF8: &str = "I can't read that: it has bytes that are not UTF-8. Set the terminal to UTF-8, and type it again.";
+
 // Models.
 
 /// One line beside an answer: who could not give it and why, and who did.

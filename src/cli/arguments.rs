@@ -60,6 +60,7 @@ pub(super) enum CliCommand {
     },
     /// Restore a backup into the home. What was pending in it is listed, and not done
     Restore {
+        /// The file of the backup
         file: PathBuf,
         /// Move what is in the home into a folder beside it
         #[arg(long)]
@@ -201,7 +202,10 @@ pub(super) enum CliCommand {
     /// Print the completions for a shell
     Completions { shell: clap_complete::Shell },
     /// Write the man pages into a folder
-    Man { folder: PathBuf },
+    Man {
+        /// The folder; it is made if it is not there
+        folder: PathBuf,
+    },
 }
 
 #[derive(Subcommand)]

@@ -170,8 +170,9 @@ async fn ask_once(
     request: &ControlRequest,
 ) -> anyhow::Result<Response> {
     let within = answer_time_max(request);
+    let program = config::program(home, &Environment::of_process());
     let answer = async {
-        let answered = timeout(within, ask_over(stream, request)).await;
+        let answered = timeout(within, ask_over(stream, request, &program)).await;
         answered.unwrap_or_else(|_| Err(no_answer(home)))
     };
     match within <= STATUS_ANSWER_MAX {
@@ -201,7 +202,7 @@ async fn while_alive<T>(
         let asked = async {
             if let Ok(Some(stream)) = connect(home).await {
                 // An error is a sign of life, too.
-                ask_over(stream, &ControlRequest::Status).await.ok();
+                ask_over(stream, &ControlRequest::Status, "").await.ok();
             }
         };
         match timeout(STATUS_ANSWER_MAX, asked).await {
@@ -251,13 +252,15 @@ pub(super) async fn daemon_state(home: &Path) -> DaemonState {
     }
 }
 
-/// Asks the daemon that this process has opened one thing.
+/// Asks the daemon that this process has opened one thing. `program` is named in the answer's commands.
 pub(super) async fn ask_in_memory(
     server: Arc<ControlServer>,
     request: &ControlRequest,
+    program: &str,
 ) -> anyhow::Result<Response> {
     let (ours, theirs) = tokio::io::duplex(PIPE_BYTES);
-    let (answered, served) = tokio::join!(ask_over(ours, request), control::serve(&server, theirs));
+    let asked = ask_over(ours, request, program);
+    let (answered, served) = tokio::join!(asked, control::serve(&server, theirs));
     served?;
     answered
 }
@@ -265,6 +268,7 @@ pub(super) async fn ask_in_memory(
 async fn ask_over(
     stream: impl AsyncRead + AsyncWrite,
     request: &ControlRequest,
+    program: &str,
 ) -> anyhow::Result<Response> {
     let (read, mut write) = tokio::io::split(stream);
     send(&mut write, request).await?;
@@ -282,10 +286,12 @@ async fn ask_over(
         matches!(request, ControlRequest::Cron { .. } | ControlRequest::Heartbeat { .. });
     match serde_json::from_str(&line)? {
         Response::NotTaken => Err(LostConnection::NotTaken.into()),
-        Response::Failed(words) if is_of_chat => bail!(in_shell(&unescaped(&words))),
+        Response::Failed(words) if is_of_chat => bail!(in_shell(&unescaped(&words), program)),
         Response::Failed(words) => bail!(words),
         Response::Done(words) if is_of_chat && has_texts => Ok(Response::Done(unescaped(&words))),
-        Response::Done(words) if is_of_chat => Ok(Response::Done(in_shell(&unescaped(&words)))),
+        Response::Done(words) if is_of_chat => {
+            Ok(Response::Done(in_shell(&unescaped(&words), program)))
+        }
         response => Ok(response),
     }
 }
@@ -349,14 +355,14 @@ fn status_of(response: Response) -> anyhow::Result<Status> {
     }
 }
 
-/// Talks to the running daemon; false if none runs.
-pub(super) async fn through_socket(options: &ChatOptions<'_>) -> anyhow::Result<bool> {
+/// Talks to the running daemon. None if none runs.
+pub(super) async fn through_socket(options: &ChatOptions<'_>) -> anyhow::Result<Option<ChatEnd>> {
     let until = Instant::now() + AWAY_TIME_MAX;
     loop {
-        let Some(stream) = reach(&options.home).await? else { return Ok(false) };
+        let Some(stream) = reach(&options.home).await? else { return Ok(None) };
         let talk = Box::pin(talking::talk(stream, options));
         match while_alive(&options.home, talk).await {
-            Ok(_) => return Ok(true),
+            Ok(end) => return Ok(Some(end)),
             Err(error)
                 if Instant::now() < until
                     && matches!(
@@ -401,7 +407,9 @@ pub(super) async fn run_own_terminal(server: Arc<ControlServer>, on: &Invocation
         ChatOptions { message: None, session, events: false, failed: "", home, environment };
     match through_memory(server, &options).await {
         Ok(ChatEnd::Interrupted) => return,
-        Ok(ChatEnd::Conversation) => print::wrapped("", &daemon_goes_on(&on.program())),
+        Ok(ChatEnd::Conversation | ChatEnd::Stopped) => {
+            print::wrapped("", &daemon_goes_on(&on.program()))
+        }
         Err(error) => tracing::warn!(error = format!("{error:#}"), "Lost the terminal"),
     }
     tokio::signal::ctrl_c().await.ok();

@@ -69,7 +69,7 @@ fn show(on: &Invocation, loaded: &Result<Config, ConfigErrors>, daemon: &DaemonS
                 }
             }
         }
-        Err(faults) => refuse(faults),
+        Err(faults) => refuse(on, faults),
     }
 }
 

@@ -1,13 +1,19 @@
 //! Questions on a terminal, in plain lines: no colour, no cursor movement, no column that matters, so that a narrow
 //! screen, a screen reader and a pipe get the same.
 
+use std::future::pending;
 use std::io::{self, BufRead as _, IsTerminal as _, stdin};
+use std::pin::pin;
 
 use anyhow::{Context as _, bail};
+use futures_util::FutureExt as _;
+use rustix::process::Signal;
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+use tokio::signal::unix::{SignalKind, signal};
 use zeroize::Zeroizing;
 
 use super::print::{self, wrap};
+use crate::replies;
 
 /// Wrong answers to one question; then something else is wrong.
 pub(super) const TRIES_MAX: usize = 5;
@@ -45,30 +51,80 @@ impl Dialog {
         question: &str,
         default: Option<&str>,
     ) -> anyhow::Result<String> {
+        self.ask_amid(question, default, pending()).await
+    }
+
+    /// As [`Self::ask`]. If the `news` come before the answer, they are said, and the question stands there again.
+    pub(super) async fn ask_amid(
+        &self,
+        question: &str,
+        default: Option<&str>,
+        news: impl Future<Output = String>,
+    ) -> anyhow::Result<String> {
         let prompt = match default {
             Some(default) => format!("{question} [{default}]:"),
             None => format!("{question}:"),
         };
-        self.prompt(&prompt);
-        let mut open = OpenPrompt { is_answered: false };
-        let line = read_line().await?;
-        open.is_answered = true;
-        match (line.trim(), default) {
-            ("", Some(default)) => Ok(default.to_owned()),
-            (answer, _) => Ok(answer.to_owned()),
+        let mut news = pin!(news.fuse());
+        for _ in 0..TRIES_MAX {
+            self.prompt(&prompt);
+            let mut open = OpenPrompt { is_answered: false };
+            let mut reading = pin!(read_line());
+            let line = loop {
+                tokio::select! {
+                    line = &mut reading => break line?,
+                    words = &mut news => {
+                        print::line("");
+                        self.say(&words);
+                        self.prompt(&prompt);
+                    }
+                }
+            };
+            open.is_answered = true;
+            let Some(line) = line else {
+                self.say(replies::NOT_UTF8);
+                continue;
+            };
+            return Ok(match (line.trim(), default) {
+                ("", Some(default)) => default.to_owned(),
+                (answer, _) => answer.to_owned(),
+            });
         }
+        bail!("none of the answers could be read");
     }
 
     /// Asks for a line that is not shown while it is typed.
     pub(super) async fn ask_secret(&self, question: &str) -> anyhow::Result<Zeroizing<String>> {
-        // Before the prompt, which somebody may answer at once.
-        let hidden = Hidden::begin();
-        self.prompt(&format!("{question} (it is not shown):"));
-        let line = read_line().await?;
-        drop(hidden);
-        let answer = Zeroizing::new(line.trim().to_owned());
-        self.say(&format!("I got {} characters.", answer.chars().count()));
-        Ok(answer)
+        let prompt = format!("{question} (it is not shown):");
+        // A shell to which Ctrl-Z leads has a terminal that shows what is typed, and gives it back like that.
+        let continued = SignalKind::from_raw(Signal::CONT.as_raw());
+        let mut continued = signal(continued).context("cannot watch for signals")?;
+        for _ in 0..TRIES_MAX {
+            // Before the prompt, which somebody may answer at once.
+            let hidden = Hidden::begin();
+            self.prompt(&prompt);
+            let mut reading = pin!(read_line());
+            let line = loop {
+                tokio::select! {
+                    line = &mut reading => break line?,
+                    Some(()) = continued.recv() => {
+                        if let Some(hidden) = &hidden {
+                            hidden.hide();
+                        }
+                        self.prompt(&prompt);
+                    }
+                }
+            };
+            drop(hidden);
+            let Some(line) = line else {
+                self.say(replies::NOT_UTF8);
+                continue;
+            };
+            let answer = Zeroizing::new(line.trim().to_owned());
+            self.say(&format!("I got {} characters.", answer.chars().count()));
+            return Ok(answer);
+        }
+        bail!("none of the answers could be read");
     }
 
     pub(super) async fn ask_yes(&self, question: &str) -> anyhow::Result<bool> {
@@ -89,14 +145,17 @@ impl Dialog {
     }
 }
 
-async fn read_line() -> anyhow::Result<Zeroizing<String>> {
+/// Reads a line. None if it is not UTF-8.
+async fn read_line() -> anyhow::Result<Option<Zeroizing<String>>> {
     let reading = tokio::task::spawn_blocking(|| {
-        let mut line = Zeroizing::new(String::new());
-        stdin().lock().read_line(&mut line).map(|read| (read > 0).then_some(line))
+        let mut line: Zeroizing<Vec<u8>> = Zeroizing::default();
+        stdin().lock().read_until(b'\n', &mut line).map(|read| (read > 0).then_some(line))
     });
     let read: io::Result<Option<_>> = reading.await.context("cannot read the answer")?;
     match read.context("cannot read the answer")? {
-        Some(line) => Ok(line),
+        Some(line) => {
+            Ok(std::str::from_utf8(&line).ok().map(|text| Zeroizing::new(text.to_owned())))
+        }
         None => bail!(
             "the input ended before all questions were answered. Answers that passed their test are kept: run this again to \
              continue"
@@ -118,7 +177,10 @@ impl Drop for OpenPrompt {
 }
 
 /// While this lives, the terminal does not show what is typed.
-struct Hidden(Termios);
+struct Hidden {
+    before: Termios,
+    hidden: Termios,
+}
 
 impl Hidden {
     /// None if there is no terminal to hide anything on.
@@ -130,13 +192,18 @@ impl Hidden {
         let mut hidden = before.clone();
         hidden.local_modes.remove(LocalModes::ECHO);
         tcsetattr(stdin(), OptionalActions::Now, &hidden).ok()?;
-        Some(Self(before))
+        Some(Self { before, hidden })
+    }
+
+    /// Hides again what is typed, where somebody else has set the terminal meanwhile.
+    fn hide(&self) {
+        tcsetattr(stdin(), OptionalActions::Now, &self.hidden).ok();
     }
 }
 
 impl Drop for Hidden {
     fn drop(&mut self) {
-        tcsetattr(stdin(), OptionalActions::Now, &self.0).ok();
+        tcsetattr(stdin(), OptionalActions::Now, &self.before).ok();
         print::line("");
     }
 }

@@ -56,6 +56,10 @@ pub(super) async fn run(on: &Invocation, fix: bool, json: bool) -> anyhow::Resul
     if fix {
         repair_all(&mut findings).await;
     }
+    for Finding { words, advice, .. } in &mut findings {
+        *words = on.name_commands(words);
+        *advice = advice.take().map(|advice| on.name_commands(&advice));
+    }
     let is_well = findings.iter().all(|finding| finding.severity != Severity::Wrong);
     match json {
         true => {

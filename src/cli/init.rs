@@ -18,8 +18,9 @@ use super::interrupts::Interrupts;
 use super::invocation::Invocation;
 use super::service::{self, ServiceChoice};
 use super::service_environment;
+use super::systemd;
 use crate::config::edit::ConfigEdit;
-use crate::config::{self, Config, Environment};
+use crate::config::{self, Config};
 pub(super) use setup::InitOptions;
 use setup::{GivenSecrets, QUESTIONS_MAX, Setup, unless_stopped};
 
@@ -56,9 +57,14 @@ pub(super) async fn run(on: &Invocation, options: &InitOptions) -> anyhow::Resul
     if let Some(manager) = options.service.and_then(ServiceChoice::manager) {
         // Rather now than after all questions.
         service::check_home(on, manager)?;
+        systemd::reach(&on.environment, manager).await?;
     }
     let file = config::file(&on.home, on.config.as_deref());
-    let edit = ConfigEdit::open(&file)?;
+    let edit = ConfigEdit::open(&file).map_err(|error| match on.load() {
+        // Whatever is wrong in a config, each command ends with the same code.
+        Err(faults) => faults.into(),
+        Ok(_) => error,
+    })?;
     let config = edit.load(&on.environment)?;
     let secrets = GivenSecrets::default();
     let mut setup = Setup { on, options, secrets, dialog, edit, asked: 0, dead_model: None };
@@ -103,10 +109,8 @@ async fn home_of_system(
     if !may_be_meant || on.config.is_some() || !service::has_other_home(&on.home).await {
         return None;
     }
-    let is_usual = on.environment.raw("PEACRAB_HOME").is_none()
-        && on.home == config::home(None, &Environment::default());
     let home = service::SYSTEM_HOME;
-    if is_usual && !config::file(&on.home, None).exists() {
+    if service::is_unused_default(on) {
         dialog.say(&format!(
             "You are root, so this sets up the service of the system, which has its home in {home}. For another home, stop \
              with Ctrl-C and give --home.\n"
@@ -126,18 +130,18 @@ async fn take_steps(
     config: &Config,
     mut interrupts: Interrupts,
 ) -> anyhow::Result<()> {
-    let on = setup.on;
+    let continues = setup.how_to_continue();
     let first = Box::pin(async {
         setup.secrets = GivenSecrets::read(setup.options).await?;
         channel::check_options(setup, config)?;
         model::set_up(setup, config).await?;
         channel::set_up(setup, config).await
     });
-    if let Some(bot) = unless_stopped(on, &mut interrupts, first).await? {
+    if let Some(bot) = unless_stopped(&continues, &mut interrupts, first).await? {
         // It stops by itself, because its daemon has to end in order.
         Box::pin(pairing::pair(setup, &bot, &mut interrupts)).await?;
     }
-    unless_stopped(on, &mut interrupts, Box::pin(offer_service(setup))).await
+    unless_stopped(&continues, &mut interrupts, Box::pin(offer_service(setup))).await
 }
 
 async fn offer_service(setup: &mut Setup<'_>) -> anyhow::Result<()> {

@@ -6,6 +6,7 @@ use chrono_tz::Tz;
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
 use super::chat;
+use super::shell_words::with_program;
 use crate::config::{self, Config, ConfigErrors, Environment, last_good};
 use crate::control::{ControlRequest, Response};
 use crate::daemon::logging;
@@ -73,6 +74,12 @@ impl Invocation {
         }
     }
 
+    /// Names the commands in a sentence of the daemon or of a check as they reach this home: copied as they are, they must not
+    /// change another one.
+    pub(super) fn name_commands(&self, words: &str) -> String {
+        with_program(words, &self.program())
+    }
+
     pub(super) fn plan(&self, config: Config) -> anyhow::Result<DaemonParts> {
         DaemonParts::new(&self.home, config, &self.environment)
     }
@@ -87,7 +94,7 @@ impl Invocation {
             return Err(chat::no_data(&self.home));
         }
         let daemon = Daemon::open(self.plan(self.prepare()?)?).await?;
-        chat::ask_in_memory(daemon.control_server(), request).await
+        chat::ask_in_memory(daemon.control_server(), request, &self.program()).await
     }
 
     /// The owner's time zone as the daemon knows it: of the config, of USER.md, or of this machine.

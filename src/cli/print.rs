@@ -68,7 +68,8 @@ pub(super) fn columns() -> usize {
     columns.ok().filter(|columns| *columns > 0).unwrap_or(COLUMNS_USUAL).min(COLUMNS_MAX)
 }
 
-/// Wraps a line at its blanks, if it is too long. A word that is longer than a line, such as an address, stays whole.
+/// Wraps a line at its blanks, if it is too long. A word that is longer than a line, such as an address, stays whole, and so
+/// does a command between backticks, of which a half would run, too.
 pub(super) fn wrap(line: &str, columns: usize) -> String {
     if line.width() <= columns {
         return line.to_owned();
@@ -76,7 +77,7 @@ pub(super) fn wrap(line: &str, columns: usize) -> String {
     let indent: String = line.chars().take_while(|sign| *sign == ' ').collect();
     let (mut wrapped, mut width) = (indent.clone(), indent.width());
     let mut is_first = true;
-    for word in line.split_whitespace() {
+    for word in whole_parts(line) {
         if !is_first && width + 1 + word.width() > columns {
             wrapped += &format!("\n{indent}");
             width = indent.width();
@@ -84,11 +85,32 @@ pub(super) fn wrap(line: &str, columns: usize) -> String {
             wrapped.push(' ');
             width += 1;
         }
-        wrapped += word;
+        wrapped += &word;
         width += word.width();
         is_first = false;
     }
     wrapped
+}
+
+/// The words of a line, with those between backticks as one.
+fn whole_parts(line: &str) -> Vec<String> {
+    let mut parts: Vec<String> = Vec::new();
+    let mut is_quoted = false;
+    for word in line.split_whitespace() {
+        match parts.last_mut() {
+            Some(part) if is_quoted => {
+                part.push(' ');
+                part.push_str(word);
+            }
+            _ => parts.push(word.to_owned()),
+        }
+        is_quoted ^= word.matches('`').count() % 2 == 1;
+    }
+    match is_quoted {
+        // It has a backtick without its other one.
+        true => line.split_whitespace().map(str::to_owned).collect(),
+        false => parts,
+    }
 }
 
 /// Prints lines behind a prefix. On a terminal they are wrapped at its width and stand below each other; a file and
@@ -166,6 +188,10 @@ pub(super) fn status(status: &Status) -> String {
     if let Some(safe_mode) = status.safe_mode {
         // The command line cannot know whether /restart works, and need not.
         text += &(replies::safe_mode(safe_mode, false) + "\n");
+    }
+    for (name, trouble) in &status.model_troubles {
+        let since = trouble.since.format("%Y-%m-%d %H:%M UTC");
+        let _ = writeln!(text, "model {name}: fails since {since}: {}", trouble.reason);
     }
     if let Some(awaiting) = &status.awaiting_model {
         let since = awaiting.since.format("%Y-%m-%d %H:%M UTC").to_string();
@@ -291,6 +317,11 @@ pub(super) fn strip_control(text: &str) -> String {
     text.chars().filter(|sign| !is_control(*sign) && !reorders_or_hides(*sign)).collect()
 }
 
+/// Returns the text without signs that command a terminal. It may be a message, which keeps those that turn its direction.
+pub(super) fn without_controls(text: &str) -> String {
+    text.chars().filter(|sign| !is_control(*sign)).collect()
+}
+
 fn is_control(sign: char) -> bool {
     sign.is_control() && !matches!(sign, '\n' | '\t')
 }
@@ -299,7 +330,7 @@ fn is_control(sign: char) -> bool {
 fn for_output(text: &str) -> String {
     match io::stdout().is_terminal() {
         true => strip_control(text),
-        false => text.chars().filter(|sign| !is_control(*sign)).collect(),
+        false => without_controls(text),
     }
 }
 

@@ -1,7 +1,9 @@
-//! `peacrab service`: the unit of systemd for this home, of the system or of this account.
+//! `peacrab service`: the unit of systemd for this home, of the system or of this account. Not here: the text of the unit
+//! (`unit`).
+
+mod unit;
 
 use std::fs;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -14,25 +16,13 @@ use super::invocation::Invocation;
 use super::print::{self, ResultForm};
 use super::service_environment;
 use super::systemd::{self, Manager, UNIT};
-use crate::config::Environment;
+use crate::config::{self, Environment};
 use crate::daemon::starts::{self, FoundDamage};
 use crate::doctor::service::ServiceState;
 use crate::replies;
-
-/// The unit of the system, as packages install it.
-pub const SYSTEM_UNIT: &str = include_str!("../../packaging/peacrab.service");
-
-/// The unit of one account.
-pub const USER_UNIT: &str = include_str!("../../packaging/peacrab-user.service");
-
-/// The program in both units.
-const PROGRAM: &str = "/usr/local/bin/peacrab";
-
-/// The home in the unit of the system (`StateDirectory=`).
-pub(super) const SYSTEM_HOME: &str = "/var/lib/peacrab";
-
-/// The home in the unit of one account.
-const USER_HOME: &str = "%h/.local/share/peacrab";
+pub(super) use unit::SYSTEM_HOME;
+use unit::{KEPT_ENDING, PROGRAM, unit_file, write_unit};
+pub use unit::{SYSTEM_UNIT, USER_UNIT, system_unit, unstartable, user_unit};
 
 #[derive(Subcommand)]
 pub(super) enum ServiceCommand {
@@ -111,7 +101,8 @@ impl ServiceScope {
 pub(super) async fn handle(on: &Invocation, command: ServiceCommand) -> anyhow::Result<ExitCode> {
     match command {
         ServiceCommand::Install(whose) => {
-            print::line(&install(on, whose.manager()).await?);
+            let manager = whose.manager();
+            print::line(&install(&in_home_of(on, manager), manager).await?);
         }
         ServiceCommand::Uninstall(whose) => {
             print::line(&uninstall(&on.environment, whose.manager()).await?);
@@ -151,11 +142,11 @@ async fn show_status(
         Ok(words) => words,
         Err(_) => format!("{UNIT}: {}, {}", state.active, state.unit_file),
     });
-    if !runs && starts::found_damage(&on.home) != FoundDamage::None {
+    if !runs && starts::found_damage(&in_home_of(on, manager).home) != FoundDamage::None {
         bail!("the service does not run: {}", replies::LAST_START_FOUND_DAMAGE);
     }
     if !runs {
-        bail!("the service does not run; `peacrab service logs` shows why");
+        bail!("the service does not run; `{} service logs` shows why", on.program());
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -232,6 +223,23 @@ pub(super) async fn usual_choice(on: &Invocation) -> anyhow::Result<ServiceChoic
     Ok(choice)
 }
 
+/// Returns the invocation for the home of a service: that of the system has one of its own, which is meant where no other
+/// home is named or set up.
+fn in_home_of(on: &Invocation, manager: Manager) -> Invocation {
+    match manager == Manager::System && is_unused_default(on) {
+        true => Invocation { home: SYSTEM_HOME.into(), ..on.clone() },
+        false => on.clone(),
+    }
+}
+
+/// Returns true if nobody has named this home, and nothing is set up in it.
+pub(super) fn is_unused_default(on: &Invocation) -> bool {
+    on.config.is_none()
+        && on.environment.raw("PEACRAB_HOME").is_none()
+        && on.home == config::home(None, &Environment::default())
+        && !config::file(&on.home, None).exists()
+}
+
 /// Returns true if this account is root and systemd runs here, but the service of the system has another home.
 pub(super) async fn has_other_home(home: &Path) -> bool {
     geteuid().is_root()
@@ -239,8 +247,19 @@ pub(super) async fn has_other_home(home: &Path) -> bool {
         && systemd::systemctl(Manager::System, &["show", "--property=Version"]).await.is_ok()
 }
 
-/// Checks that a service of this manager can run in this home, with this config. Returns its home.
+/// Checks that this account may install a service of this manager.
+fn check_account(manager: Manager) -> anyhow::Result<()> {
+    if manager == Manager::System && !geteuid().is_root() {
+        bail!(
+            "only root can install the service of the system, which has its home in {SYSTEM_HOME}"
+        );
+    }
+    Ok(())
+}
+
+/// Checks that a service of this manager can run in this home, with this config and this program. Returns its home.
 pub(super) fn check_home(on: &Invocation, manager: Manager) -> anyhow::Result<PathBuf> {
+    check_account(manager)?;
     if on.config.is_some() {
         bail!(
             "the service reads config.toml in its home: put the config there, and leave --config out"
@@ -253,11 +272,33 @@ pub(super) fn check_home(on: &Invocation, manager: Manager) -> anyhow::Result<Pa
             home.display()
         );
     }
+    if manager == Manager::System {
+        check_program(&this_program()?)?;
+    }
     Ok(home)
+}
+
+/// Checks that the service of the system can start this program, which the unit would name.
+fn check_program(program: &Path) -> anyhow::Result<()> {
+    let Some(why) = unstartable(program) else { return Ok(()) };
+    let (shown, quoted) = (program.display(), config::quoted(program));
+    if program == Path::new(PROGRAM) {
+        bail!("the service of the system could not start {shown}: {why}. Run `chmod 755 {quoted}`");
+    }
+    bail!(
+        "the service of the system could not start {shown}: {why}. Copy it, `install -m 755 {quoted} {PROGRAM}`, and run \
+         `{PROGRAM} --home {SYSTEM_HOME} service install`"
+    );
+}
+
+fn this_program() -> anyhow::Result<PathBuf> {
+    std::env::current_exe().context("cannot find this program's file")
 }
 
 /// Writes the unit and starts the service. Returns what was done, in words.
 pub(super) async fn install(on: &Invocation, manager: Manager) -> anyhow::Result<String> {
+    // Another account may not read its config.
+    check_account(manager)?;
     // A service with a wrong config ends at once, and systemd does not start it again.
     let config = on.load()?;
     let home = check_home(on, manager)?;
@@ -268,7 +309,7 @@ pub(super) async fn install(on: &Invocation, manager: Manager) -> anyhow::Result
     }
     service_environment::check(on, &config, manager).await?;
     let file = unit_file(&on.environment, manager)?;
-    let program = std::env::current_exe().context("cannot find this program's file")?;
+    let program = this_program()?;
     let unit = match manager {
         Manager::System => system_unit(&program)?,
         Manager::User => user_unit(&program, &home)?,
@@ -289,7 +330,11 @@ pub(super) async fn install(on: &Invocation, manager: Manager) -> anyhow::Result
         }
         return Err(error);
     }
-    systemd::restart(manager).await?;
+    systemd::restart(manager).await.map_err(|error| {
+        let error = format!("{error:#}");
+        let why = error.trim_end_matches('.');
+        anyhow!("{why}. `{} service logs` shows more", on.program())
+    })?;
     let lingers = match manager {
         Manager::System => Ok(()),
         // Else it would end at the logout.
@@ -297,6 +342,10 @@ pub(super) async fn install(on: &Invocation, manager: Manager) -> anyhow::Result
     };
     let mut words =
         format!("The service runs, and starts at each boot. Its unit is {}.", file.display());
+    if before.is_some_and(|before| before != unit) {
+        let kept = file.with_extension(KEPT_ENDING);
+        words += &format!("\nThe unit before it, which differed, is kept as {}.", kept.display());
+    }
     if let Err(error) = lingers {
         words += &format!(
             "\nIt ends when you log out, because this account may not linger ({error:#}). As root, run `loginctl \
@@ -340,61 +389,4 @@ fn remove_boot_links(unit: &Path) -> bool {
         fs::remove_file(link).ok();
     }
     links.iter().all(|link| link.symlink_metadata().is_err())
-}
-
-/// Replaces the unit at once. A unit that somebody has changed is kept beside it.
-fn write_unit(file: &Path, unit: &str) -> anyhow::Result<()> {
-    let write = || {
-        let folder = file.parent().unwrap_or(Path::new("/"));
-        fs::create_dir_all(folder)?;
-        if file.exists() {
-            fs::copy(file, file.with_extension("service.old"))?;
-        }
-        let mut new = tempfile_beside(file)?;
-        new.1.write_all(unit.as_bytes())?;
-        new.1.sync_all()?;
-        fs::rename(&new.0, file)
-    };
-    write().with_context(|| format!("cannot write {}", file.display()))
-}
-
-fn tempfile_beside(file: &Path) -> std::io::Result<(PathBuf, fs::File)> {
-    let new = file.with_extension("service.new");
-    fs::remove_file(&new).ok();
-    let made = fs::OpenOptions::new().write(true).create_new(true).open(&new)?;
-    Ok((new, made))
-}
-
-fn unit_file(environment: &Environment, manager: Manager) -> anyhow::Result<PathBuf> {
-    match manager {
-        Manager::System => Ok(Path::new("/etc/systemd/system").join(UNIT)),
-        Manager::User => {
-            let config = environment.raw("XDG_CONFIG_HOME").map(PathBuf::from);
-            let config =
-                config.or_else(|| Some(Path::new(environment.raw("HOME")?).join(".config")));
-            let config = config.context("$HOME is not set, so there is no folder for the unit")?;
-            Ok(config.join("systemd/user").join(UNIT))
-        }
-    }
-}
-
-/// The unit of the system for a program at this path.
-pub fn system_unit(program: &Path) -> anyhow::Result<String> {
-    Ok(SYSTEM_UNIT.replace(PROGRAM, &unit_word(program)?))
-}
-
-/// The unit of one account for a program at this path, with this home.
-pub fn user_unit(program: &Path, home: &Path) -> anyhow::Result<String> {
-    let unit = USER_UNIT.replace(PROGRAM, &unit_word(program)?);
-    Ok(unit.replace(USER_HOME, &unit_word(home)?))
-}
-
-/// A path as a word of a unit (systemd.syntax(7), systemd.unit(5) on specifiers).
-fn unit_word(path: &Path) -> anyhow::Result<String> {
-    let text = path.to_str().with_context(|| format!("{} is not UTF-8", path.display()))?;
-    if text.contains(char::is_control) {
-        bail!("a systemd unit cannot contain {}", path.display());
-    }
-    let escaped = text.replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%");
-    Ok(if text.contains(char::is_whitespace) { format!("\"{escaped}\"") } else { escaped })
 }

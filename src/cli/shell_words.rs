@@ -1,4 +1,4 @@
-//! Commands of a chat as commands of a shell, in the words that the daemon answers with.
+//! Commands in sentences as a shell takes them: those of a chat, and those of this program for its home.
 
 /// Chat commands that the command line has, too, with the same words behind them, and their names there.
 const COMMON: [(&str, &str); 6] = [
@@ -10,8 +10,26 @@ const COMMON: [(&str, &str); 6] = [
     ("jobs", "cron"),
 ];
 
-/// Names chat commands as a shell knows them: `/people` is `peacrab people`.
-pub fn in_shell(words: &str) -> String {
+/// The beginning of a command in a sentence.
+const BARE: &str = "`peacrab ";
+
+/// Names the commands in a sentence as they reach a home: `program` is the program with that home, in the place of a bare
+/// `peacrab`. A command that has options before its name is left as it is.
+pub fn with_program(words: &str, program: &str) -> String {
+    let mut parts = words.split(BARE);
+    let mut shown = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        match part.starts_with('-') {
+            true => shown.push_str(BARE),
+            false => shown.push_str(&format!("`{program} ")),
+        }
+        shown.push_str(part);
+    }
+    shown
+}
+
+/// Names chat commands as a shell knows them: `/people` is `peacrab people`, with `program` in the place of `peacrab`.
+pub fn in_shell(words: &str, program: &str) -> String {
     let mut shown = String::with_capacity(words.len());
     let mut rest = words;
     while let Some(at) = rest.find('/') {
@@ -25,7 +43,8 @@ pub fn in_shell(words: &str) -> String {
         let known = COMMON.iter().find(|(chat, _)| begins && ends && *chat == name);
         match known {
             Some((chat, shell)) => {
-                shown.push_str("peacrab ");
+                shown.push_str(program);
+                shown.push(' ');
                 shown.push_str(shell);
                 rest = &from[1 + chat.len()..];
             }
@@ -35,5 +54,5 @@ pub fn in_shell(words: &str) -> String {
             }
         }
     }
-    shown + rest
+    with_program(&(shown + rest), program)
 }

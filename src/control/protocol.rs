@@ -14,6 +14,7 @@ use crate::bus::outbox::FailingDeliveries;
 use crate::conversation::actions::Action;
 use crate::conversation::model_waits;
 use crate::doctor::Finding;
+use crate::provider::troubles::ModelTrouble;
 use crate::sandbox::SandboxState;
 use crate::tasks::heartbeat::HeartbeatRequest;
 use crate::tasks::schedule::JobRequest;
@@ -205,6 +206,9 @@ pub struct Status {
     #[serde(default)]
     pub disk: DiskUsage,
     pub provider: String,
+    /// The models that fail, by the names of their sections.
+    #[serde(default)]
+    pub model_troubles: BTreeMap<String, ModelTrouble>,
     pub tools: usize,
     pub skills: usize,
     pub prompt_tokens: usize,

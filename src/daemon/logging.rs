@@ -65,7 +65,7 @@ pub fn init(
     let appearance = LogAppearance {
         // The journal has its own times. A terminal may have inherited the variable.
         times: terminal || env.raw("JOURNAL_STREAM").is_none(),
-        colours: terminal && env.raw("NO_COLOR").is_none(),
+        colours: terminal && env.raw("NO_COLOR").is_none() && env.text("TERM") != Some("dumb"),
     };
     let filter = env.text("PEACRAB_LOG").unwrap_or(filter);
     // rmcp logs message contents, even as warnings. They are logged only if the filter names it.

@@ -32,6 +32,10 @@ struct Private {
 
 /// Checks the rights of the home, of the store, and of `secret_files` (the config and the files that it names).
 pub fn check_rights(home: &Path, secret_files: &[PathBuf]) -> Vec<Finding> {
+    if fs::metadata(home).is_ok_and(|about| !about.is_dir()) {
+        let finding = Finding::wrong("files", format!("{} is no folder", home.display()));
+        return vec![finding.advise("move that file away, or name another home with --home")];
+    }
     if let Some(finding) = check_account(home) {
         return vec![finding];
     }

@@ -104,6 +104,8 @@ pub fn probe_finding(check: &str, probed: Result<ChannelProbe, ChannelError>) ->
         Err(error @ (ChannelError::Closed(_) | ChannelError::Refused(_))) => {
             Finding::wrong(check, error.to_string())
         }
+        Err(ChannelError::Unavailable { after: Some(_), reason }) => Finding::wrong(check, reason)
+            .advise("wait a few minutes, and run `peacrab doctor` again"),
         Err(error) => Finding::wrong(check, error.to_string()).advise(CHECK_NETWORK),
     }
 }

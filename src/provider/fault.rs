@@ -124,7 +124,12 @@ impl ApiFault {
             let summary = "there is no credit left; check the account's billing";
             return ProviderError::NoCredit(format!("{summary}{}", self.quoted(key)));
         }
-        let (class, summary) = self.verdict();
+        let (class, summary) = match self.verdict() {
+            (FaultClass::Unauthorized, _) if key.is_none() && self.status != Some(403) => {
+                (FaultClass::Unauthorized, "it wants a key, and none is set")
+            }
+            verdict => verdict,
+        };
         let reason = format!("{summary}{}", self.quoted(key));
         match class {
             FaultClass::Busy => ProviderError::Busy { after: self.after, reason },

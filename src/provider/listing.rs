@@ -13,6 +13,9 @@ use crate::secret::Secret;
 /// Time limit of a list. A server on this machine answers at once.
 const LIST_TIME_MAX: Duration = Duration::from_secs(10);
 
+/// Time limit of a list of a server that is only looked for: a person waits for the answer, and most have none.
+const FIND_TIME_MAX: Duration = Duration::from_secs(2);
+
 /// Maximum size of a list. OpenRouter's has half a megabyte.
 const LIST_BYTES_MAX: usize = 4 << 20;
 
@@ -75,10 +78,10 @@ pub struct LocalServer {
     pub models: Vec<String>,
 }
 
-/// Looks for Ollama and llama.cpp.
+/// Looks for Ollama and llama.cpp, at the same time.
 pub async fn find_local_servers(addresses: LocalAddresses) -> Vec<LocalServer> {
     let find_server = async |name, base_url: String| {
-        let models = list_models(&base_url, None).await.ok()?;
+        let models = timeout(FIND_TIME_MAX, list_models(&base_url, None)).await.ok()?.ok()?;
         Some(LocalServer { name, base_url, models })
     };
     let LocalAddresses { ollama, llama } = addresses;

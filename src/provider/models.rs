@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::in_use::ProvidersInUse;
 use super::prices::Prices;
+use super::troubles::ModelTroubles;
 use super::{Provider, chain};
 use crate::types::origin::TaskKind;
 
@@ -16,6 +17,8 @@ pub struct Models {
     pub prices: Prices,
     /// The providers that people and tasks wait for.
     pub in_use: ProvidersInUse,
+    /// Those that fail.
+    pub troubles: ModelTroubles,
     /// The sections that answer in background tasks of these kinds.
     tasks: Arc<BTreeMap<TaskKind, String>>,
 }
@@ -49,6 +52,10 @@ impl Models {
     /// Returns the section that answers in background tasks of a kind. None means the default.
     pub fn for_task(&self, kind: TaskKind) -> Option<&str> {
         self.tasks.get(&kind).map(String::as_str)
+    }
+
+    pub fn with_troubles(self, troubles: ModelTroubles) -> Self {
+        Self { troubles, ..self }
     }
 
     pub fn with_prices(self, prices: Prices) -> Self {

@@ -41,7 +41,9 @@ pub const DECLINE_PERSON: &str = "Decline";
 
 pub const WELCOME_OWNER: &str =
     "You are my owner now. Send me a message, or /help to see what I can do.";
-/// The first message in the chat of an owner who has run `peacrab init`.
+/// The last message of `peacrab init` to an owner who was greeted after the pairing just now.
+pub const SETUP_IS_COMPLETE: &str = "Setup is complete.";
+/// The first message in the chat of an owner whom `peacrab init` was told.
 pub const SETUP_COMPLETE: &str = "Setup is complete. I'm your assistant now. Ask me anything, or send /help to see what I can do.";
 pub const WELCOME_USER: &str =
     "You now have access. Send me a message, or /help to see what I can do.";

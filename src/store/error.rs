@@ -68,7 +68,7 @@ impl From<rusqlite::Error> for StoreError {
 pub enum OpenError {
     #[error("cannot use the home {}: {cause}", path.display())]
     Home { path: PathBuf, cause: std::io::Error },
-    #[error("another peacrab is running on {} ({holder}): stop it first, or give this one its own --home", home.display())]
+    #[error("another peacrab is running on {} ({holder}): {}", home.display(), lock_advice(holder))]
     Locked { home: PathBuf, holder: LockHolder },
     #[error(
         "{} was written by a newer peacrab (schema {found}, this one knows {known}); install that version again",
@@ -124,4 +124,12 @@ pub enum OpenError {
     Database { path: PathBuf, cause: StoreError },
     #[error("cannot copy the store to {}: {cause}", path.display())]
     Copy { path: PathBuf, cause: StoreError },
+}
+
+/// Returns what to do about the process that has the home locked.
+fn lock_advice(holder: &LockHolder) -> &'static str {
+    match holder.awaits_space {
+        true => "free some space, and it goes on by itself",
+        false => "stop it first, or give this one its own --home",
+    }
 }

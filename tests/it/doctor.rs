@@ -5,6 +5,7 @@ mod store;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
+use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use peacrab::channels::{ChannelError, ChannelProbe};
@@ -34,6 +35,34 @@ fn found(ended: &Ended, code: i32, pieces: &[&str]) {
     for piece in pieces {
         assert!(ended.out.contains(piece), "no `{piece}` in:\n{}", ended.out);
     }
+}
+
+#[tokio::test]
+async fn a_home_that_is_a_file_is_named() {
+    let fixture = ProgramFixture::new("");
+    fs::write(fixture.home(), "").unwrap();
+    let ended = fixture.run(&["doctor"]).await;
+    let words = format!("WRONG files: {} is no folder", fixture.home().display());
+    found(&ended, 1, &[&words, "move that file away"]);
+    assert!(!ended.out.contains("chmod"), "{}", ended.out);
+}
+
+#[tokio::test]
+async fn commands_are_named_as_they_reach_this_home() {
+    let fixture = ProgramFixture::new("");
+    let ended = fixture.run(&["doctor"]).await;
+    let here = fixture.here();
+    assert!(ended.out.contains(&format!("run {here}init`, or write")), "{}", ended.out);
+    fixture.daemon().await.terminate().await;
+    fs::write(fixture.home().join("state.db"), "").unwrap();
+    let restore = format!("restore the newest backup ({here}restore FILE --replace`)");
+    let json = fixture.run(&["doctor", "--json"]).await;
+    for ended in [fixture.run(&["doctor"]).await, json] {
+        found(&ended, 1, &[&restore]);
+        assert!(!ended.out.contains("`peacrab "), "{}", ended.out);
+    }
+    let ended = fixture.run(&["cron", "list"]).await;
+    assert!(ended.err.contains(&format!("({here}restore FILE --replace`)")), "{ended:?}");
 }
 
 #[tokio::test]
@@ -104,6 +133,17 @@ async fn a_revoked_token_and_a_dead_model_are_wrong() {
             // It answers only where somebody chooses it.
             "warn  model spare: ",
         ],
+    );
+    // One that has no key is told to have one.
+    let open = ModelApi::start(Platform::OpenAi).await;
+    let keyless = model("main", &open).replace(&format!("api_key = \"{KEY}\"\n"), "");
+    open.want_no_key();
+    open.reply(Reply::error(401, &json!({"error": {"message": "no key"}})));
+    let ended = ProgramFixture::new(&keyless).run(&["doctor"]).await;
+    found(
+        &ended,
+        1,
+        &["main (pea-1) does not answer: it wants a key, and none is set (401: no key)"],
     );
     main.reply(Reply::page(200, "text/html", "<html>hello</html>"));
     found(&fixture.run(&["doctor"]).await, 1, &["WRONG model main", "base_url"]);
@@ -366,6 +406,9 @@ fn links_are_judged_as_the_daemon_has_them() {
     let away = probe(Err(ChannelError::unavailable("no connection")));
     assert_eq!(away.severity, Severity::Wrong);
     assert!(away.advice.unwrap().contains("check the network"));
+    let (after, reason) = (Some(Duration::from_secs(7)), "limits the rate".to_owned());
+    let limited = probe(Err(ChannelError::Unavailable { after, reason }));
+    assert!(limited.advice.unwrap().starts_with("wait a few minutes"));
     assert_eq!(probe(Err(ChannelError::Closed("no".to_owned()))).severity, Severity::Wrong);
 }
 

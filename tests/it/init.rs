@@ -1,5 +1,6 @@
 //! The setup, as a person at a narrow and at a wide terminal goes through it, and as a script does.
 
+mod asking;
 mod found_servers;
 mod offered;
 mod platforms;
@@ -152,14 +153,19 @@ fn no_line_is_longer(screen: &Pty, columns: u16) {
     lines_fit(&screen.raw(), columns);
 }
 
-/// A line is longer than the terminal only where it is one word, such as an address.
+/// A line is longer than the terminal only where it is one word, such as an address, or a command to be copied.
 fn lines_fit(written: &str, columns: u16) {
     for line in written.lines() {
         let line = line.trim_end();
         let is_one_word = !line.trim().contains(' ');
+        let quoted = line.trim().strip_prefix('`').and_then(|rest| rest.split_once('`'));
+        let is_command = quoted.is_some_and(|(_, after)| !after.contains(' '));
         // What the person types is not ours to wrap.
         let is_typed = line.starts_with("Number or address [");
-        assert!(is_one_word || is_typed || line.chars().count() <= usize::from(columns), "{line}");
+        assert!(
+            is_one_word || is_command || is_typed || line.chars().count() <= usize::from(columns),
+            "{line}"
+        );
     }
 }
 
@@ -190,6 +196,23 @@ async fn a_key_is_asked_for_until_one_works() {
 }
 
 #[tokio::test]
+async fn a_command_to_copy_is_in_one_line() {
+    for columns in COLUMNS {
+        let (fixture, model) = (empty(), own_server().await);
+        model.reply(answer("OK"));
+        let args = ["--provider", &model.base_url, "--channel", "none", "--service", "none"];
+        let mut screen = begin(&fixture, columns, &args, &model);
+        wait_for_text(&screen, "All is set up.").await;
+        assert_eq!(screen.ends().await, Some(0));
+        for command in ["run", "doctor", "chat"] {
+            let here = command_here(&fixture, command);
+            assert!(screen.raw().contains(&here), "{here}: {}", screen.raw());
+        }
+        no_line_is_longer(&screen, columns);
+    }
+}
+
+#[tokio::test]
 async fn ctrl_c_leaves_the_terminal_and_a_whole_config() {
     let (fixture, model, api) = (empty(), own_server().await, BotApi::start().await);
     model.reply(answer("OK"));
@@ -203,7 +226,9 @@ async fn ctrl_c_leaves_the_terminal_and_a_whole_config() {
     screen.wait_for_words("stopped").await;
     assert_eq!(screen.ends().await, Some(1));
     // The command that goes on is for this home and this config.
-    assert!(screen.raw().contains(&command_here(&fixture, "init")), "{}", screen.raw());
+    // It has the options of this one.
+    let again = command_here(&fixture, &format!("init --api-url {}", api.url()));
+    assert!(screen.raw().contains(&again), "{}", screen.raw());
     let written = fs::read_to_string(config(&fixture)).unwrap();
     assert!(written.contains("[providers.ollama]") && !written.contains("channels"), "{written}");
     assert_eq!(fixture.run(&["check"]).await.code, Some(0));
@@ -587,6 +612,9 @@ async fn options_that_contradict_each_other_are_refused_before_the_model_is_aske
         (&["--token-file", &token], "with --channel"),
         (&["--channel", "icq"], "icq is not a platform"),
         (&["--channel", "telegram"], "give --token-file"),
+        (&["--channel", "slack"], "give --token-file and --app-token-file"),
+        (&["--channel", "slack", "--token-file", &token], "give --app-token-file, too"),
+        (&["--channel", "slack", "--app-token-file", &token], "give --token-file, too"),
         (&["--channel", "telegram", "--token-file", &missing], "cannot read"),
         (no_id.as_slice(), "must be a user id"),
         (no_address.as_slice(), "http:// on this machine"),
@@ -690,6 +718,9 @@ async fn what_does_not_work_is_not_saved() {
     let ended = broken.run(&["init", "--yes"]).await;
     assert_eq!(ended.code, Some(2), "{ended:?}");
     assert_eq!(fs::read_to_string(config(&broken)).unwrap(), "[agent]\nstep_max = 3\n");
+    let unreadable = ProgramFixture::new("[agent\n");
+    let ended = unreadable.run(&["init", "--yes"]).await;
+    assert_eq!(ended.code, Some(2), "{ended:?}");
 }
 
 #[tokio::test]

@@ -4,9 +4,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use peacrab::cli::service::{SYSTEM_UNIT, system_unit, user_unit};
+use peacrab::cli::service::{SYSTEM_UNIT, system_unit, unstartable, user_unit};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, geteuid, kill_process};
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::timeout;
@@ -80,6 +80,7 @@ async fn a_service_of_the_account_is_installed_and_removed() {
     systemd(&fixture, "");
     let ended = service(&fixture, &["service", "install", "--user"]).await;
     assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
+    assert!(!ended.out.contains("before it"), "{ended:?}");
     let unit = fixture.folder().join(".config/systemd/user/peacrab.service");
     let text = fs::read_to_string(&unit).unwrap();
     let program = env!("CARGO_BIN_EXE_peacrab");
@@ -98,9 +99,12 @@ async fn a_service_of_the_account_is_installed_and_removed() {
     );
     // Somebody's changes are kept beside it.
     fs::write(&unit, "[Service]\n# mine\n").unwrap();
-    assert_eq!(service(&fixture, &["service", "install", "--user"]).await.code, Some(0));
+    let ended = service(&fixture, &["service", "install", "--user"]).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
     assert_eq!(fs::read_to_string(&unit).unwrap(), text);
     let kept = unit.with_extension("service.old");
+    let words = format!("which differed, is kept as {}.", kept.display());
+    assert!(ended.out.contains(&words), "{ended:?}");
     assert!(fs::read_to_string(kept).unwrap().contains("# mine"));
 
     let ended = service(&fixture, &["service", "uninstall", "--user"]).await;
@@ -325,6 +329,57 @@ fn units_name_the_program_and_the_home_however_they_are_called() {
     let unit = user_unit(Path::new("/usr/bin/peacrab"), Path::new("/home/ada/bots")).unwrap();
     assert!(unit.contains("Environment=PEACRAB_HOME=/home/ada/bots\n"), "{unit}");
     assert!(system_unit(Path::new("/a\nb")).is_err());
+    // Comments are for readers.
+    let comment = "#   install -m 755 target/dist/peacrab /usr/local/bin/peacrab\n";
+    assert!(
+        SYSTEM_UNIT.contains(comment) && system_unit(Path::new("/b/p")).unwrap().contains(comment)
+    );
+}
+
+#[test]
+fn what_the_unit_of_the_system_hides_cannot_be_its_program() {
+    for (program, folder) in [
+        ("/root/peacrab", "/root"),
+        ("/home/ada/peacrab/target/release/peacrab", "/home"),
+        ("/tmp/peacrab", "/tmp"),
+    ] {
+        let why = unstartable(Path::new(program)).unwrap();
+        assert_eq!(why, format!("{folder} is hidden from it"));
+    }
+    assert_eq!(unstartable(Path::new("/usr/bin/env")), None);
+    assert_eq!(unstartable(Path::new("/homes/peacrab")), None);
+    // Folders for tests are their owner's alone.
+    let folder = tempfile::tempdir().unwrap();
+    assert!(unstartable(&folder.path().join("peacrab")).is_some());
+}
+
+#[tokio::test]
+#[expect(clippy::disallowed_methods, reason = "the program is this test's own child")]
+async fn the_system_gets_no_service_whose_program_it_cannot_start() {
+    let fixture = fixture();
+    systemd(&fixture, "");
+    let program = fixture.folder().join("peacrab");
+    let original = env!("CARGO_BIN_EXE_peacrab");
+    fs::hard_link(original, &program).or_else(|_| fs::copy(original, &program).map(drop)).unwrap();
+    let mut command = tokio::process::Command::new(&program);
+    let path = format!("{}:/usr/bin:/bin", fixture.folder().join("bin").display());
+    command.args(["service", "install", "--system"]).env_clear().env("PATH", path);
+    command.env("HOME", fixture.folder()).kill_on_drop(true);
+    let ended = fixture.run_with(command, "").await;
+    assert_eq!((ended.code, ended.out.as_str()), (Some(1), ""), "{ended:?}");
+    if !geteuid().is_root() {
+        assert!(ended.err.contains("only root can install"), "{ended:?}");
+        return;
+    }
+    let shown = program.display();
+    for words in [
+        format!("the service of the system could not start {shown}: "),
+        format!("`install -m 755 {shown} /usr/local/bin/peacrab`"),
+        "`/usr/local/bin/peacrab --home /var/lib/peacrab service install`".to_owned(),
+    ] {
+        assert!(ended.err.contains(&words), "{words}: {ended:?}");
+    }
+    assert!(!log(&fixture).exists(), "systemd was asked already");
 }
 
 #[tokio::test]

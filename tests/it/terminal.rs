@@ -1,6 +1,7 @@
 //! The terminal as a person has it: keys in, a screen out, on a pseudo-terminal.
 
 use std::convert::Infallible;
+use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::{Arc, Mutex};
@@ -146,6 +147,17 @@ async fn a_paste_of_several_lines_is_one_message() {
 }
 
 #[tokio::test]
+async fn a_paste_sends_no_control_characters() {
+    let fixture = ProgramFixture::new(CONFIG);
+    let mut terminal = runs(&fixture, 120).await;
+    terminal.paste("a\u{7}b\u{8}c");
+    terminal.type_keys("\r");
+    terminal.wait_for_line("You said: abc").await;
+    let history = fs::read_to_string(fixture.home().join("terminal-history")).unwrap();
+    assert_eq!(history, "\"abc\"\n");
+}
+
+#[tokio::test]
 async fn a_long_line_is_not_cut_and_one_that_is_too_long_is_explained() {
     let fixture = ProgramFixture::new(CONFIG);
     let mut terminal = runs(&fixture, 120).await;
@@ -207,6 +219,30 @@ async fn ctrl_c_clears_the_line_stops_the_turn_and_twice_ends_the_daemon() {
         assert_eq!(terminal.ends().await, Some(0));
         assert!(!terminal.raw().contains("not meant\r\nYou said"), "{}", terminal.raw());
     }
+}
+
+/// A shell with one job. It sets the terminal after Ctrl-Z, as shells do for themselves, and brings the job back.
+const SHELL_WITH_JOB: [&str; 4] =
+    ["bash", "-c", "set -m; \"$@\"; stty sane; echo It has stopped; fg", "bash"];
+
+#[tokio::test]
+async fn a_line_goes_on_after_ctrl_z_and_fg() {
+    let fixture = ProgramFixture::new(CONFIG);
+    let wrapper = [&Pty::session() as &[&OsStr], &SHELL_WITH_JOB.map(OsStr::new)].concat();
+    let mut terminal = Pty::begin(fixture.command(&wrapper, &["chat"]), 120);
+    terminal.wait_for_line(">").await;
+    terminal.type_keys("half");
+    terminal.wait_for_line("> half").await;
+    terminal.type_keys("\x1a");
+    terminal.wait_for_words("It has stopped").await;
+    let is_back = |lines: &[String]| lines.iter().filter(|line| *line == "> half").count() == 2;
+    terminal.wait_for("the line again", is_back).await;
+    terminal.type_keys(" a line\r");
+    terminal.wait_for_line("You said: half a line").await;
+    // The terminal has not shown it by itself.
+    let lines = terminal.screen();
+    let shown: Vec<_> = lines.iter().filter(|line| line.ends_with(" a line")).collect();
+    assert_eq!(shown, ["> half a line", "You said: half a line"], "{lines:?}");
 }
 
 #[tokio::test]
@@ -313,13 +349,62 @@ async fn a_spinner_turns_until_the_first_words_of_an_answer() {
 async fn a_terminal_without_an_editor_is_plain() {
     let fixture = ProgramFixture::new(CONFIG);
     let mut command = fixture.command(&Pty::session(), &["run"]);
-    command.env("TERM", "dumb").env("NO_COLOR", "1");
+    command.env("TERM", "dumb");
     let mut terminal = Pty::begin(command, 120);
     terminal.wait_for_words(">").await;
+    terminal.type_bytes(b"gr\xfc\xdfe\n");
+    terminal.wait_for_words("I can't read that").await;
     terminal.type_keys("hello\n");
     terminal.wait_for_line("You said: hello").await;
+    let prompts = |_: &[String]| terminal.raw().matches("> ").count() == 3;
+    terminal.wait_for("the next prompt", prompts).await;
+    terminal.type_keys(CTRL_C);
+    terminal.wait_for_words("Press Ctrl-C again").await;
+    terminal.type_keys(CTRL_C);
+    assert_eq!(terminal.ends().await, Some(0));
     assert!(!terminal.raw().contains('\x1b'), "{:?}", terminal.raw());
     assert!(!fixture.home().join("terminal-history").exists());
+}
+
+#[tokio::test]
+async fn a_key_that_is_not_utf8_ends_no_conversation() {
+    for columns in COLUMNS {
+        let fixture = ProgramFixture::new(CONFIG);
+        let mut terminal = runs(&fixture, columns).await;
+        terminal.type_keys("gr");
+        terminal.wait_for_line("> gr").await;
+        terminal.type_bytes(b"\xfc\xdf");
+        terminal.wait_for_words("I can't read that").await;
+        // The line is kept as far as it could be read.
+        let is_kept = |lines: &[String]| {
+            lines.iter().rev().find(|line| !line.is_empty()).is_some_and(|line| line == "> gr")
+        };
+        terminal.wait_for("the line", is_kept).await;
+        terminal.type_keys("een\r");
+        terminal.wait_for_line("You said: green").await;
+    }
+}
+
+#[tokio::test]
+async fn ctrl_c_at_a_single_message_is_no_success() {
+    for with_daemon in [false, true] {
+        let fixture = ProgramFixture::new(CONFIG);
+        let _daemon = if with_daemon { Some(fixture.daemon().await) } else { None };
+        let asks = fixture.command(&Pty::session(), &["chat", "-m", "wait 600"]);
+        let mut terminal = Pty::begin(asks, 120);
+        terminal.wait_for("the first number", counts).await;
+        terminal.type_keys(CTRL_C);
+        assert_eq!(terminal.ends().await, Some(130), "{with_daemon}: {}", terminal.raw());
+        assert!(terminal.raw().contains("Stopped"), "{}", terminal.raw());
+    }
+    // So it is where the model is away, which is said.
+    let fixture =
+        ProgramFixture::new(&(CONFIG.to_owned() + &model_at("main", "http://127.0.0.1:9/v1")));
+    let asks = fixture.command(&Pty::session(), &["chat", "-m", "hello"]);
+    let mut terminal = Pty::begin(asks, 120);
+    terminal.wait_for_words("can't reach the model").await;
+    terminal.type_keys(CTRL_C);
+    assert_eq!(terminal.ends().await, Some(130), "{}", terminal.raw());
 }
 
 #[tokio::test]

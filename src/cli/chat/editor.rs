@@ -1,14 +1,19 @@
 //! The line editor of a terminal: arrows, history, completion, pastes of several lines. It blocks, so it has a thread of
 //! its own; another one prints above the line that is being typed.
 
-use std::io::{IsTerminal as _, Read as _, Write as _, stderr, stdin, stdout};
+use std::cell::RefCell;
+use std::io::{ErrorKind, IsTerminal as _, Read as _, Write as _, stderr, stdin, stdout};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::thread;
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
+use rustix::process::{self, kill_current_process_group};
 use rustix::termios::{
-    LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr,
+    LocalModes, OptionalActions, QueueSelector, SpecialCodeIndex, Termios, tcflush, tcgetattr,
+    tcsetattr,
 };
 use rustyline::completion::Completer;
 use rustyline::error::{ReadlineError, Signal};
@@ -23,8 +28,10 @@ use rustyline::{
 use tokio::sync::mpsc;
 
 use super::history::{self, History};
+use super::print;
 use crate::config::Environment;
 use crate::daemon::logging::{self, LogDiversion};
+use crate::replies;
 use crate::types::commands;
 
 /// The prompt of the terminal.
@@ -41,6 +48,10 @@ const LOG_LINES_MAX: usize = 1_000;
 
 /// Ends the bracketed paste mode (xterm, "Bracketed Paste Mode").
 const PASTE_OFF: &[u8] = b"\x1b[?2004l";
+const PASTE_ON: &[u8] = b"\x1b[?2004h";
+
+/// Time within which all threads have stopped after Ctrl-Z: the signal may be for another one.
+const STOPS_WITHIN: Duration = Duration::from_millis(100);
 
 /// An event of the person at the terminal.
 pub(super) enum Typed {
@@ -69,7 +80,7 @@ pub(super) struct Editor {
     /// Prints above the line that is being typed.
     pub(super) above: mpsc::Sender<String>,
     _diverted: Option<LogDiversion>,
-    _restore: Restore,
+    restore: Restore,
 }
 
 /// The events of a terminal that is being edited on.
@@ -100,12 +111,15 @@ impl Editor {
             .build();
         let kept = MemHistory::with_config(&config);
         let mut editor = rustyline::Editor::with_history(config, kept)?;
-        editor.set_helper(Some(CommandCompleter));
+        editor.set_helper(Some(CommandCompleter::default()));
         for entry in entries {
             editor.add_history_entry(entry)?;
         }
         let clears = EventHandler::Conditional(Box::new(ClearsFirst));
         editor.bind_sequence(KeyEvent::ctrl('C'), clears);
+        let suspends =
+            EventHandler::Conditional(Box::new(Suspends { before: tcgetattr(stdin())? }));
+        editor.bind_sequence(KeyEvent::ctrl('Z'), suspends);
         for enter in [KeyEvent(KeyCode::Enter, Modifiers::ALT), KeyEvent::alt('\r')] {
             editor.bind_sequence(enter, EventHandler::Simple(Cmd::Newline));
         }
@@ -116,17 +130,22 @@ impl Editor {
         let (above, mut to_print) = mpsc::channel::<String>(PRINTS_MAX);
         let (log, logged) = mpsc::channel(LOG_LINES_MAX);
         // Both end with their channels. The editor's may be waiting for a key when the program ends, so nobody joins it.
-        std::thread::Builder::new().name("editor".to_owned()).spawn(move || {
+        thread::Builder::new().name("editor".to_owned()).spawn(move || {
             EditorThread { editor, history, orders: theirs, typed }.run();
         })?;
-        std::thread::Builder::new().name("above".to_owned()).spawn(move || {
+        thread::Builder::new().name("above".to_owned()).spawn(move || {
             while let Some(text) = to_print.blocking_recv() {
                 printer.print(text).ok();
             }
         })?;
         let diverted = stderr().is_terminal().then(|| logging::divert(log));
-        let editor = Self { orders, above, _diverted: diverted, _restore: restore };
+        let editor = Self { orders, above, _diverted: diverted, restore };
         Ok((editor, EditorEvents { typed: is_typed, log: logged }))
+    }
+
+    /// Takes the terminal back from a shell, if nothing is edited.
+    pub(super) fn take_back(&self) {
+        tcsetattr(stdin(), OptionalActions::Drain, &self.restore.quiet).ok();
     }
 
     pub(super) fn order(&mut self, order: EditorOrder) {
@@ -138,8 +157,11 @@ impl Editor {
     }
 }
 
-/// The terminal's modes from before; they come back when this is dropped.
-struct Restore(Termios);
+/// The terminal's modes from before, which come back when this is dropped, and those while nothing is edited.
+struct Restore {
+    before: Termios,
+    quiet: Termios,
+}
 
 impl Restore {
     /// Switches off what a terminal does by itself with what is typed, but not its signals.
@@ -150,14 +172,14 @@ impl Restore {
         quiet.special_codes[SpecialCodeIndex::VMIN] = 1;
         quiet.special_codes[SpecialCodeIndex::VTIME] = 0;
         tcsetattr(stdin(), OptionalActions::Drain, &quiet)?;
-        Ok(Self(before))
+        Ok(Self { before, quiet })
     }
 }
 
 impl Drop for Restore {
     fn drop(&mut self) {
         stdout().write_all(PASTE_OFF).and_then(|()| stdout().flush()).ok();
-        tcsetattr(stdin(), OptionalActions::Drain, &self.0).ok();
+        tcsetattr(stdin(), OptionalActions::Drain, &self.before).ok();
     }
 }
 
@@ -185,9 +207,12 @@ impl EditorThread {
     }
 
     fn edit(&mut self) -> Typed {
+        let mut begun = String::new();
         loop {
-            match self.editor.readline(PROMPT) {
+            match self.editor.readline_with_initial(PROMPT, (begun.as_str(), "")) {
                 Ok(text) => {
+                    // A paste may have some.
+                    let text = print::without_controls(&text);
                     if self.history.add(&text) {
                         self.editor.add_history_entry(text.as_str()).ok();
                     }
@@ -197,6 +222,12 @@ impl EditorThread {
                     return Typed::Interrupt;
                 }
                 Err(ReadlineError::Signal(_)) => {}
+                Err(ReadlineError::Io(error)) if error.kind() == ErrorKind::InvalidData => {
+                    // The rest of a paste would be taken for keys.
+                    tcflush(stdin(), QueueSelector::IFlush).ok();
+                    print::wrapped("", replies::NOT_UTF8);
+                    begun = self.editor.helper().map(CommandCompleter::line).unwrap_or_default();
+                }
                 Err(ReadlineError::Eof) => return Typed::End,
                 Err(error) => {
                     tracing::warn!(%error, "Cannot read from the terminal");
@@ -233,8 +264,38 @@ impl ConditionalEventHandler for ClearsFirst {
     }
 }
 
-/// Completes the names of commands.
-struct CommandCompleter;
+/// Ctrl-Z lends the terminal to the shell. The editor's own way takes it back before the program has stopped, so that the
+/// shell's modes hold after `fg`.
+struct Suspends {
+    before: Termios,
+}
+
+impl ConditionalEventHandler for Suspends {
+    fn handle(&self, _: &Event, _: RepeatCount, _: bool, _: &EventContext<'_>) -> Option<Cmd> {
+        let write = |signs| stdout().write_all(signs).and_then(|()| stdout().flush()).ok();
+        let edited = tcgetattr(stdin()).ok()?;
+        write(PASTE_OFF);
+        tcsetattr(stdin(), OptionalActions::Drain, &self.before).ok();
+        // As the terminal would: those beside this process belong to the same job of the shell.
+        kill_current_process_group(process::Signal::TSTP).ok();
+        thread::sleep(STOPS_WITHIN);
+        tcsetattr(stdin(), OptionalActions::Drain, &edited).ok();
+        write(PASTE_ON);
+        Some(Cmd::Repaint)
+    }
+}
+
+/// Completes the names of commands, and knows the line as it is.
+#[derive(Default)]
+struct CommandCompleter {
+    line: RefCell<String>,
+}
+
+impl CommandCompleter {
+    fn line(&self) -> String {
+        self.line.borrow().clone()
+    }
+}
 
 impl Completer for CommandCompleter {
     type Candidate = String;
@@ -249,8 +310,14 @@ impl Completer for CommandCompleter {
     }
 }
 
+/// It is asked for a hint after each change of the line, and has none.
 impl Hinter for CommandCompleter {
     type Hint = String;
+
+    fn hint(&self, line: &str, _: usize, _: &Context<'_>) -> Option<String> {
+        line.clone_into(&mut self.line.borrow_mut());
+        None
+    }
 }
 impl Highlighter for CommandCompleter {}
 impl Validator for CommandCompleter {}

@@ -50,6 +50,18 @@ impl Screen {
         }
     }
 
+    /// Goes on after the program was stopped, as by Ctrl-Z. A line that is edited comes back by itself.
+    pub(super) fn continued(&self) {
+        if let Some(editor) = self.editor.as_ref().filter(|_| !self.is_editing) {
+            editor.take_back();
+        }
+    }
+
+    /// Returns true if a person is asked for messages here.
+    pub(super) fn asks(&self) -> bool {
+        self.editor.is_some() || self.prompts
+    }
+
     /// Lets the person type: the prompt, in one way or the other.
     pub(super) async fn prompt(&mut self) {
         self.stop_spinner();

@@ -4,8 +4,10 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
+use rustix::process::Signal;
 use tokio::io::{
-    AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader, Lines, Stdin, WriteHalf,
+    AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader, Lines, Split, Stdin,
+    WriteHalf,
 };
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{MissedTickBehavior, interval};
@@ -42,6 +44,8 @@ pub(in crate::cli) struct ChatOptions<'a> {
 pub(in crate::cli) enum ChatEnd {
     /// All is answered, or the person left the conversation.
     Conversation,
+    /// The person interrupted the work that was to be answered before the end.
+    Stopped,
     /// The person interrupted while nothing was being worked on.
     Interrupted,
 }
@@ -59,7 +63,7 @@ pub(super) async fn talk(
     let talks = message.is_none();
     let (editor, input) = match talks.then(|| Editor::begin(home, environment)) {
         None => (None, TerminalInput::None),
-        Some(None) => (None, TerminalInput::Lines(BufReader::new(tokio::io::stdin()).lines())),
+        Some(None) => (None, TerminalInput::Lines(BufReader::new(tokio::io::stdin()).split(b'\n'))),
         Some(Some((editor, events))) => (Some(editor), TerminalInput::Editor(events)),
     };
     let mut talk = TerminalChat {
@@ -69,6 +73,7 @@ pub(super) async fn talk(
         shown: Vec::new(),
         screen: Screen::new(editor, talks),
         leaves: !talks,
+        is_stopped: false,
         failed,
         interrupted: None,
     };
@@ -84,7 +89,7 @@ pub(super) async fn talk(
 enum TerminalInput {
     None,
     /// A terminal without an editor: a line is a message.
-    Lines(Lines<BufReader<Stdin>>),
+    Lines(Split<BufReader<Stdin>>),
     Editor(EditorEvents),
 }
 
@@ -93,6 +98,8 @@ enum TerminalEvent {
     Typed(Typed),
     /// A line of the log, which must not go to the screen by itself.
     Logged(String),
+    /// A line that is not UTF-8.
+    Unreadable,
 }
 
 impl TerminalInput {
@@ -100,8 +107,13 @@ impl TerminalInput {
         match self {
             Self::None => std::future::pending().await,
             Self::Lines(lines) => {
-                let line = lines.next_line().await?;
-                Ok(TerminalEvent::Typed(line.map_or(Typed::End, Typed::Message)))
+                let Some(line) = lines.next_segment().await? else {
+                    return Ok(TerminalEvent::Typed(Typed::End));
+                };
+                Ok(match String::from_utf8(line) {
+                    Ok(line) => TerminalEvent::Typed(Typed::Message(line)),
+                    Err(_) => TerminalEvent::Unreadable,
+                })
             }
             Self::Editor(EditorEvents { typed, log }) => Ok(tokio::select! {
                 Some(line) = log.recv() => TerminalEvent::Logged(line),
@@ -123,6 +135,8 @@ struct TerminalChat<S> {
     screen: Screen,
     /// Leaves when all is answered.
     leaves: bool,
+    /// Ctrl-C has stopped what was said.
+    is_stopped: bool,
     failed: &'static str,
     /// When Ctrl-C was pressed with nothing to stop.
     interrupted: Option<Instant>,
@@ -137,6 +151,8 @@ impl<S: AsyncWrite> TerminalChat<S> {
         let mut listens = true;
         // One watch for the whole conversation: `ctrl_c()` would miss a signal that comes while an event is handled.
         let mut interrupts = signal(SignalKind::interrupt()).context("cannot watch for Ctrl-C")?;
+        let continued = SignalKind::from_raw(Signal::CONT.as_raw());
+        let mut continued = signal(continued).context("cannot watch for signals")?;
         let mut spin = interval(SPIN_EVERY);
         spin.set_missed_tick_behavior(MissedTickBehavior::Delay);
         if !self.leaves {
@@ -146,12 +162,17 @@ impl<S: AsyncWrite> TerminalChat<S> {
             tokio::select! {
                 line = lines.next_line() => {
                     let line = line?.context("the daemon closed the connection; see its log")?;
-                    if self.show(serde_json::from_str(&line)?).await? {
-                        return Ok(ChatEnd::Conversation);
+                    if let Some(end) = self.show(serde_json::from_str(&line)?).await? {
+                        return Ok(end);
                     }
                 }
                 event = input.next(), if listens => match event? {
                     TerminalEvent::Logged(line) => self.screen.print_beside(&line).await,
+                    TerminalEvent::Unreadable => {
+                        self.screen.said();
+                        self.screen.print_beside(replies::NOT_UTF8).await;
+                        self.go_on().await;
+                    }
                     TerminalEvent::Typed(Typed::Begins) => self.screen.edit().await,
                     TerminalEvent::Typed(Typed::Message(text)) => {
                         self.screen.edited();
@@ -170,6 +191,7 @@ impl<S: AsyncWrite> TerminalChat<S> {
                     }
                     TerminalEvent::Typed(Typed::End) => return Ok(ChatEnd::Conversation),
                 },
+                Some(()) = continued.recv() => self.screen.continued(),
                 _ = spin.tick(), if self.screen.spins() => self.screen.spin(),
                 Some(()) = interrupts.recv() => {
                     if self.interrupt().await? {
@@ -183,11 +205,12 @@ impl<S: AsyncWrite> TerminalChat<S> {
     /// Stops the running turn; returns true if there is none and the person wants to leave.
     async fn interrupt(&mut self) -> anyhow::Result<bool> {
         if self.busy {
+            self.is_stopped = true;
             self.say(CommandId::Stop.line("")).await?;
             return Ok(false);
         }
         let is_again = self.interrupted.is_some_and(|at| at.elapsed() < PRESS_AGAIN_WITHIN);
-        if self.screen.editor.is_none() || is_again {
+        if !self.screen.asks() || is_again {
             self.screen.fresh_line().await;
             return Ok(true);
         }
@@ -213,15 +236,20 @@ impl<S: AsyncWrite> TerminalChat<S> {
             self.screen.said();
             return Ok(send(&mut self.write, &line).await?);
         }
+        self.go_on().await;
+        Ok(())
+    }
+
+    /// Goes on after a line that was not said.
+    async fn go_on(&mut self) {
         match self.busy {
             true => self.screen.watch(),
             false => self.screen.prompt().await,
         }
-        Ok(())
     }
 
-    /// Shows a line of the daemon's; true if it was the last that is wanted.
-    async fn show(&mut self, response: Response) -> anyhow::Result<bool> {
+    /// Shows a line of the daemon's. Returns the end if it was the last that is wanted.
+    async fn show(&mut self, response: Response) -> anyhow::Result<Option<ChatEnd>> {
         match response {
             Response::Text(text) if self.screen.streams => {
                 self.screen.draft(&text).await;
@@ -271,16 +299,20 @@ impl<S: AsyncWrite> TerminalChat<S> {
                 self.screen.fresh_line().await;
                 self.busy = false;
                 self.shown.clear();
+                let is_stopped = std::mem::take(&mut self.is_stopped);
+                if self.leaves && is_stopped {
+                    return Ok(Some(ChatEnd::Stopped));
+                }
                 if self.leaves && !well {
                     bail!(self.failed);
                 }
                 if self.leaves {
-                    return Ok(true);
+                    return Ok(Some(ChatEnd::Conversation));
                 }
                 self.screen.prompt().await;
             }
         }
-        Ok(false)
+        Ok(None)
     }
 }
 

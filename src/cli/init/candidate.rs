@@ -97,7 +97,8 @@ impl CandidateModel {
                 tried => return Ok(tried),
             }
         }
-        bail!("no key was accepted; the provider's page shows which ones are valid")
+        let continues = setup.how_to_continue();
+        bail!("no key was accepted; the provider's page shows which ones are valid; {continues}")
     }
 
     /// Asks the model for a word, and saves its section if it answers.

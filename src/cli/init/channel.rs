@@ -7,7 +7,7 @@ use zeroize::Zeroizing;
 
 use super::super::dialog::TRIES_MAX;
 use super::platforms::{PLATFORMS, PlatformGuide, TypedTokens, has_tokens, parse, word_of};
-use super::setup::Setup;
+use super::setup::{Setup, sentence};
 use crate::channels::{self, Channel, ChannelError, ChannelKind, ChannelProbe};
 use crate::config::Config;
 use crate::config::edit::{NewSection, SecretPlace};
@@ -96,7 +96,7 @@ pub(super) fn check_options(setup: &Setup<'_>, config: &Config) -> anyhow::Resul
             }
         }
         None if first_in_file(setup, config, Some(guide)).is_none() => {
-            bail!("{} needs a token: give --token-file", guide.title)
+            Err(missing_tokens(setup, guide))
         }
         _ => Ok(()),
     }
@@ -143,7 +143,8 @@ pub(super) async fn set_up(
             match try_tokens(setup, guide, &tokens).await? {
                 Ok(bot) => Ok(Some(bot)),
                 Err(failure) if asks => {
-                    setup.dialog.say(&format!("That does not work: {}.\n", failure.reason()));
+                    let why = setup.on.name_commands(failure.reason());
+                    setup.dialog.say(&format!("That does not work: {why}.\n"));
                     ask_tokens(setup, guide, None).await.map(Some)
                 }
                 Err(failure) => Err(failure.error(guide)),
@@ -151,7 +152,7 @@ pub(super) async fn set_up(
         }
         None if !asks => match keep_first(setup, config, Some(guide)).await? {
             Some(bot) => Ok(Some(bot)),
-            None => bail!("{} needs a token: give --token-file", guide.title),
+            None => Err(missing_tokens(setup, guide)),
         },
         known => ask_tokens(setup, guide, known).await.map(Some),
     }
@@ -259,7 +260,7 @@ async fn ask(setup: &mut Setup<'_>) -> anyhow::Result<Option<&'static PlatformGu
             Some(at) if at == built.len() => return Ok(None),
             _ => match parse(&answer) {
                 Ok(guide) => return Ok(guide),
-                Err(error) => setup.dialog.say(&format!("{error:#}")),
+                Err(error) => setup.dialog.say(&sentence(&error)),
             },
         }
     }
@@ -269,6 +270,17 @@ async fn ask(setup: &mut Setup<'_>) -> anyhow::Result<Option<&'static PlatformGu
 fn tokens_of_options(setup: &Setup<'_>, guide: &PlatformGuide) -> Option<TypedTokens> {
     let given = [&setup.secrets.token, &setup.secrets.app_token];
     given.into_iter().take(guide.tokens.len()).cloned().collect()
+}
+
+/// Returns the error about the options that name too few tokens.
+fn missing_tokens(setup: &Setup<'_>, guide: &PlatformGuide) -> anyhow::Error {
+    let (title, secrets) = (guide.title, &setup.secrets);
+    match (&secrets.token, &secrets.app_token) {
+        _ if guide.tokens.len() < 2 => anyhow!("{title} needs a token: give --token-file"),
+        (Some(_), _) => anyhow!("{title} needs a second token: give --app-token-file, too"),
+        (None, Some(_)) => anyhow!("{title} needs a second token: give --token-file, too"),
+        (None, None) => anyhow!("{title} needs two tokens: give --token-file and --app-token-file"),
+    }
 }
 
 fn tokens_of_environment(setup: &Setup<'_>, guide: &PlatformGuide) -> Option<TypedTokens> {
@@ -308,11 +320,13 @@ async fn ask_tokens(
         match try_tokens(setup, guide, &tokens).await? {
             Ok(bot) => return Ok(bot),
             Err(failure) => {
-                setup.dialog.say(&format!("That does not work: {}. Try again.", failure.reason()));
+                let why = setup.on.name_commands(failure.reason());
+                setup.dialog.say(&format!("That does not work: {why}. Try again."));
             }
         }
     }
-    bail!("{} accepted no token; its page in docs/ shows each step", guide.title)
+    let (title, continues) = (guide.title, setup.how_to_continue());
+    bail!("{title} accepted no token; its page in docs/ shows each step; {continues}")
 }
 
 /// Reads as many tokens as the platform has. None if the first line is empty.

@@ -6,7 +6,7 @@ use zeroize::Zeroizing;
 
 use super::super::dialog::TRIES_MAX;
 use super::candidate::{CandidateModel, Tried, test};
-use super::setup::Setup;
+use super::setup::{Setup, sentence};
 use crate::config::Config;
 use crate::http;
 use crate::provider::ProviderKind;
@@ -172,7 +172,10 @@ async fn ask(setup: &mut Setup<'_>, servers: &[LocalServer]) -> anyhow::Result<C
     dialog.say("Or type the address of a server, such as http://192.168.1.20:11434/v1, and its model if you know it.");
     let has_key = |vendor: &Vendor| setup.environment().raw(vendor.key_variable).is_some();
     let with_key = VENDORS.iter().position(has_key);
-    let usual = with_key.or((!servers.is_empty()).then_some(VENDORS.len())).unwrap_or(0) + 1;
+    // One without a model is explained where it is chosen.
+    let with_model = servers.iter().position(|server| !server.models.is_empty()).unwrap_or(0);
+    let found = (!servers.is_empty()).then_some(VENDORS.len() + with_model);
+    let usual = with_key.or(found).unwrap_or(0) + 1;
     for _ in 0..TRIES_MAX {
         let answer = setup.dialog.ask("Number or address", Some(&usual.to_string())).await?;
         let by_number =
@@ -180,7 +183,7 @@ async fn ask(setup: &mut Setup<'_>, servers: &[LocalServer]) -> anyhow::Result<C
         let word = by_number.unwrap_or(&answer);
         match parse(setup, word, servers).await {
             Ok(chosen) => return Ok(chosen),
-            Err(error) => setup.dialog.say(&format!("{error:#}")),
+            Err(error) => setup.dialog.say(&sentence(&error)),
         }
     }
     bail!("no model was chosen; docs/models.md explains what is needed")

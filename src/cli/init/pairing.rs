@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use futures_util::FutureExt as _;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -16,7 +17,7 @@ use super::setup::{Setup, unless_stopped};
 use crate::config::Config;
 use crate::control::send::{SendOutcome, SendRequest};
 use crate::control::{ControlRequest, ControlServer, Response};
-use crate::daemon::Daemon;
+use crate::daemon::{Daemon, logging};
 use crate::people::{self, Role};
 use crate::replies;
 use crate::store;
@@ -28,7 +29,7 @@ pub(super) async fn pair(
     interrupts: &mut Interrupts,
 ) -> anyhow::Result<()> {
     let on = setup.on;
-    let program = on.program();
+    let (program, continues) = (on.program(), setup.how_to_continue());
     let config = on.load()?;
     let has_owner =
         config.has_owner(&store::try_read(&on.home, people::paired).unwrap_or_default());
@@ -36,7 +37,7 @@ pub(super) async fn pair(
         return match &bot.new_owner {
             Some(owner) => {
                 let greeting = Box::pin(greet(setup, bot, owner, &config));
-                unless_stopped(on, interrupts, greeting).await
+                unless_stopped(&continues, interrupts, greeting).await
             }
             None => Ok(()),
         };
@@ -53,16 +54,18 @@ pub(super) async fn pair(
                 return Ok(());
             }
             explain(setup, bot);
-            ask_code(setup, &PairingDaemon::Running(on.home.clone()), &program).await
+            ask_code(setup, &PairingDaemon::Running(on.home.clone()), bot).await
         });
-        return unless_stopped(on, interrupts, asking).await;
+        return unless_stopped(&continues, interrupts, asking).await;
     }
     explain(setup, bot);
-    let daemon = Daemon::open(on.plan(on.prepare()?)?).await?;
+    // This dialog says itself what is wrong with the link.
+    let filter = format!("{},peacrab::channels::supervise=off", logging::QUIET_FILTER);
+    let daemon = Daemon::open(on.plan(on.prepare_with(&filter)?)?).await?;
     let asked = PairingDaemon::Ours(daemon.control_server());
     let stop = CancellationToken::new();
     let asking = async {
-        let asked = unless_stopped(on, interrupts, ask_code(setup, &asked, &program)).await;
+        let asked = unless_stopped(&continues, interrupts, ask_code(setup, &asked, bot)).await;
         stop.cancel();
         asked
     };
@@ -85,7 +88,8 @@ async fn greet(
             Err(format!("On {}, a bot can write only after you have written to it.", bot.title))
         }
         Some(chat) => {
-            let request = welcome_request(format!("{}:{chat}", bot.channel));
+            let request =
+                welcome_request(format!("{}:{chat}", bot.channel), replies::SETUP_COMPLETE);
             match reloaded.and(send_first(setup, request).await) {
                 Ok(SendOutcome::Arrived(_)) => Ok(()),
                 Ok(
@@ -161,9 +165,10 @@ enum PairingDaemon {
 }
 
 impl PairingDaemon {
-    async fn ask(&self, request: &ControlRequest) -> anyhow::Result<Response> {
+    /// `program` is named in the answer's commands.
+    async fn ask(&self, request: &ControlRequest, program: &str) -> anyhow::Result<Response> {
         match self {
-            Self::Ours(server) => chat::ask_in_memory(Arc::clone(server), request).await,
+            Self::Ours(server) => chat::ask_in_memory(Arc::clone(server), request, program).await,
             Self::Running(home) => chat::ask(home, request).await,
         }
     }
@@ -190,14 +195,44 @@ async fn reload(home: &Path, config: &Config) -> anyhow::Result<()> {
     timeout(RELOAD_TIME_MAX, wait).await.context("the daemon has not read the config again")
 }
 
-async fn ask_code(setup: &Setup<'_>, daemon: &PairingDaemon, program: &str) -> anyhow::Result<()> {
+/// The interval between two looks at the link of the bot.
+const LINK_EVERY: Duration = Duration::from_secs(1);
+
+/// Waits until the bot cannot hear the person, who would wait for its code in vain. Returns the words about it.
+async fn link_trouble(setup: &Setup<'_>, daemon: &PairingDaemon, bot: &TestedBot) -> String {
+    let program = setup.on.program();
+    loop {
+        sleep(LINK_EVERY).await;
+        let asked = daemon.ask(&ControlRequest::Status, &program).await;
+        let Ok(Response::Status(status)) = asked else { continue };
+        let link = status.channels.get(bot.channel.as_str());
+        if let Some(trouble) = link.and_then(|link| link.trouble.as_ref()) {
+            let why = setup.on.name_commands(trouble);
+            let (title, why) = (bot.title, why.trim_end_matches('.'));
+            return format!(
+                "{title} does not let me hear you: {why}. I go on trying. Press Enter to do this step later."
+            );
+        }
+    }
+}
+
+async fn ask_code(
+    setup: &Setup<'_>,
+    daemon: &PairingDaemon,
+    bot: &TestedBot,
+) -> anyhow::Result<()> {
+    let program = &setup.on.program();
+    let mut trouble = Box::pin(link_trouble(setup, daemon, bot)).fuse();
     for _ in 0..TRIES_MAX {
-        let code = setup.dialog.ask("Code", Some("later")).await?;
+        let code = setup.dialog.ask_amid("Code", Some("later"), &mut trouble).await?;
         if code == "later" {
             break;
         }
+        // However it was written down.
+        let code: String =
+            code.chars().filter(|sign| !sign.is_whitespace() && *sign != '-').collect();
         let request = ControlRequest::Pair { words: vec!["approve".to_owned(), code] };
-        match daemon.ask(&request).await {
+        match daemon.ask(&request, program).await {
             Ok(Response::Done(words)) => {
                 setup.dialog.say(&words);
                 return welcome(setup, daemon).await;
@@ -210,15 +245,14 @@ async fn ask_code(setup: &Setup<'_>, daemon: &PairingDaemon, program: &str) -> a
     Ok(())
 }
 
-fn welcome_request(to: String) -> SendRequest {
-    let text = replies::SETUP_COMPLETE.to_owned();
-    SendRequest { to, text, files: Vec::new(), markdown: false }
+fn welcome_request(to: String, text: &str) -> SendRequest {
+    SendRequest { to, text: text.to_owned(), files: Vec::new(), markdown: false }
 }
 
 /// Sends the first message, and waits until it has arrived.
 async fn welcome(setup: &Setup<'_>, daemon: &PairingDaemon) -> anyhow::Result<()> {
-    let request = welcome_request(Role::Owner.to_string());
-    match daemon.ask(&ControlRequest::Send(request)).await? {
+    let request = welcome_request(Role::Owner.to_string(), replies::SETUP_IS_COMPLETE);
+    match daemon.ask(&ControlRequest::Send(request), &setup.on.program()).await? {
         Response::Sent(SendOutcome::Arrived(_)) => {
             setup.dialog.say("A message is in your chat now.\n");
         }

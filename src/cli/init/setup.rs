@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail};
-use clap::Args;
+use clap::{Args, ValueEnum as _};
 use tokio_util::task::AbortOnDropHandle;
 use zeroize::Zeroizing;
 
@@ -13,7 +13,7 @@ use super::super::interrupts::Interrupts;
 use super::super::invocation::Invocation;
 use super::super::service::ServiceChoice;
 use crate::config::edit::ConfigEdit;
-use crate::config::{Config, Environment};
+use crate::config::{self, Config, Environment};
 
 /// The questions: the model, its key or name, the platform, its token, the pairing code, the service.
 pub(super) const QUESTIONS_MAX: usize = 6;
@@ -53,6 +53,29 @@ pub(in crate::cli) struct InitOptions {
     /// Ask nothing: take what the options and the environment say, and leave the rest out
     #[arg(long)]
     pub(super) yes: bool,
+}
+
+impl InitOptions {
+    /// Returns the options as they were given, as words of a shell.
+    fn words(&self) -> String {
+        let text = |option: &Option<String>| option.as_ref().map(PathBuf::from);
+        let service = self.service.as_ref().and_then(ServiceChoice::to_possible_value);
+        let service = service.map(|choice| PathBuf::from(choice.get_name()));
+        let given = [
+            ("provider", text(&self.provider)),
+            ("model", text(&self.model)),
+            ("key-file", self.key_file.clone()),
+            ("channel", text(&self.channel)),
+            ("token-file", self.token_file.clone()),
+            ("app-token-file", self.app_token_file.clone()),
+            ("api-url", text(&self.api_url)),
+            ("owner", text(&self.owner)),
+            ("service", service),
+        ];
+        let given = given.into_iter().filter_map(|(name, value)| Some((name, value?)));
+        let words = given.map(|(name, value)| format!(" --{name} {}", config::quoted(&value)));
+        words.chain(self.yes.then(|| " --yes".to_owned())).collect()
+    }
 }
 
 /// The secrets of the files that the options name.
@@ -102,6 +125,12 @@ impl Setup<'_> {
         format!("Question {} of {QUESTIONS_MAX}.", self.asked)
     }
 
+    /// Returns the words about a setup that ends too early: what is kept, and how to go on.
+    pub(super) fn how_to_continue(&self) -> String {
+        let (program, options) = (self.on.program(), self.options.words());
+        format!("everything saved so far is kept. Run `{program} init{options}` to continue")
+    }
+
     pub(super) fn environment(&self) -> &Environment {
         &self.on.environment
     }
@@ -123,19 +152,22 @@ impl Setup<'_> {
     }
 }
 
-/// Does a part of the setup. A signal drops it, and is an error that says how to continue.
+/// Does a part of the setup. A signal drops it, and is an error that says [`Setup::how_to_continue`].
 pub(super) async fn unless_stopped<T>(
-    on: &Invocation,
+    how_to_continue: &str,
     interrupts: &mut Interrupts,
     part: impl Future<Output = anyhow::Result<T>>,
 ) -> anyhow::Result<T> {
     tokio::select! {
         done = part => done,
-        () = interrupts.next() => Err(anyhow!(
-            "stopped; everything saved so far is kept. Run `{} init` to continue",
-            on.program()
-        )),
+        () = interrupts.next() => Err(anyhow!("stopped; {how_to_continue}")),
     }
+}
+
+/// Returns an error as a line of the dialog.
+pub(super) fn sentence(error: &anyhow::Error) -> String {
+    let words = format!("{error:#}");
+    if words.ends_with(['.', '?']) { words } else { words + "." }
 }
 
 /// Reads a secret from a file that an option names.

@@ -30,6 +30,7 @@ use super::tools::{CallFoundTool, ManyTools, McpTool, SearchTools};
 use super::{Config, RESULT_BYTES_MAX, Via};
 use crate::bus::Bus;
 use crate::replies;
+use crate::short_text::shortened;
 use crate::tools::mcp::catalogue::{self, OfferedTool, TOOLS_MAX};
 use crate::tools::{AnyTool, McpServerEntry, McpTools, ToolSet};
 use crate::trust::mcp_pins;
@@ -59,8 +60,9 @@ const CLOSE_TIME_MAX: Duration = Duration::from_millis(500);
 /// Time for which the remaining output of an ended program is read.
 const LAST_WORDS_WAIT: Duration = Duration::from_millis(200);
 
-/// Maximum length of the reason why a server is down, in characters.
-const TROUBLE_CHARS_MAX: usize = 300;
+/// Maximum length of the reason why a server is down, in characters: that of a sandbox which cannot be made ends with what
+/// to do.
+const TROUBLE_CHARS_MAX: usize = 1_000;
 
 /// All servers of a daemon, and the set that gets their tools.
 pub struct Servers {
@@ -158,7 +160,7 @@ impl Servers {
             if stop.is_cancelled() {
                 break;
             }
-            let why: String = why.chars().take(TROUBLE_CHARS_MAX).collect();
+            let why = shortened(&why, TROUBLE_CHARS_MAX);
             // A server that stays away is logged once.
             if server.state.borrow().trouble.as_ref() == Some(&why) {
                 tracing::debug!(server = server.name, why, "An MCP server is still down");

@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::process::Stdio;
 
 use futures_util::future::join_all;
-use peacrab::cli::shell_words::in_shell;
+use peacrab::cli::shell_words::{in_shell, with_program};
 use serde_json::{Value, json};
 
 use crate::support::binary::{ProgramFixture, home, home_at, until};
@@ -382,6 +382,7 @@ async fn status_is_json_with_its_documented_fields() {
         "safe_mode",
         "disk",
         "provider",
+        "model_troubles",
         "tools",
         "skills",
         "prompt_tokens",
@@ -637,6 +638,7 @@ async fn rehearsal_shows_the_result_of_every_step() {
 fn commands_of_a_chat_are_named_as_a_shell_knows_them() {
     for (words, shown) in [
         ("/pair list shows them.", "peacrab pair list shows them."),
+        ("Run `peacrab reload`.", "Run `peacrab reload`."),
         ("There is none. /people lists them.", "There is none. peacrab people lists them."),
         (
             "To change one: /budget set (/people).",
@@ -649,8 +651,30 @@ fn commands_of_a_chat_are_named_as_a_shell_knows_them() {
         ("/restart or /", "/restart or /"),
         ("", ""),
     ] {
-        assert_eq!(in_shell(words), shown);
+        assert_eq!(in_shell(words, "peacrab"), shown);
     }
+}
+
+#[test]
+fn commands_are_named_as_they_reach_a_home() {
+    let program = "/opt/peacrab --home /srv/b";
+    for (words, shown) in [
+        ("Run `peacrab reload`, or `peacrab check`.", "Run `P reload`, or `P check`."),
+        (
+            "`peacrab --home /x run` and `systemctl start peacrab`",
+            "`peacrab --home /x run` and `systemctl start peacrab`",
+        ),
+        ("The bot is peacrab here.", "The bot is peacrab here."),
+        ("", ""),
+    ] {
+        let shown = shown.replace("`P ", "`/opt/peacrab --home /srv/b ");
+        assert_eq!(with_program(words, program), shown);
+        assert_eq!(in_shell(words, program), shown);
+    }
+    assert_eq!(
+        in_shell("`/people` lists them.", program),
+        format!("`{program} people` lists them.")
+    );
 }
 
 #[tokio::test]
@@ -681,9 +705,12 @@ async fn people_budgets_and_usage_are_shown_and_changed_from_the_command_line() 
         assert_eq!(person["accounts"][0]["channel"], "terminal");
         assert!(done(&["people", &number]).await.contains("Role: owner, by the config"));
         failed(&["people", "block", &number], 1, "is named in the config file").await;
-        failed(&["people", "remove", "p99", "--purge"], 1, "peacrab people lists them").await;
-        failed(&["people", "promote", &number], 1, "Use peacrab people, peacrab people pNUMBER")
-            .await;
+        failed(&["people", "remove", "p99", "--purge"], 1, " people lists them").await;
+        // The daemon that answers need not have the config of this command line.
+        let program =
+            format!("{} --home {}", env!("CARGO_BIN_EXE_peacrab"), fixture.home().display());
+        let use_it = format!("Use {program} ");
+        failed(&["people", "promote", &number], 1, &use_it).await;
         failed(&["people", "--purge"], 2, "required").await;
         let set = done(&["budget", "set", "guest", "20000", "month"]).await;
         assert!(set.contains("20,000 tokens for a month"), "{set}");

@@ -126,6 +126,12 @@ async fn a_start_that_waits_for_room_is_told_alike_by_every_command() {
         assert!(ended.err.contains(words), "{command:?}: {ended:?}");
         assert!(!ended.err.contains("no daemon runs"), "{command:?}: {ended:?}");
     }
+    // To stop it, or to begin elsewhere, would be wrong.
+    for command in [&["run"] as &[&str], &["chat", "-m", "hello"]] {
+        let ended = disk.run(&fixture, command).await;
+        assert!(ended.err.contains("free some space"), "{ended:?}");
+        assert!(!ended.err.contains("stop it first"), "{ended:?}");
+    }
     let ended = disk.run(&fixture, &["doctor"]).await;
     assert_eq!(ended.code, Some(1), "{ended:?}");
     for words in ["WRONG daemon: the daemon cannot start (process ", "free some space"] {

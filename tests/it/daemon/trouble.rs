@@ -2,12 +2,15 @@
 
 use std::time::{Duration, Instant};
 
+use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::time::sleep;
 
-use crate::support::binary::{ProgramFixture, channel, home, home_at, said, until};
+use super::models::answer;
+use crate::support::binary::{ProgramFixture, channel, home, home_at, model, said, until};
 use crate::support::bot_api::line::{ADA, BOB};
 use crate::support::bot_api::{BotApi, Fault, Sent};
+use crate::support::model_api::{ModelApi, Platform, Reply};
 use crate::support::wire::closed_port;
 
 const TOKEN: &str = "4242:AAAA-this-is-a-token-of-the-right-length";
@@ -52,7 +55,7 @@ async fn a_token_that_is_not_accepted_is_said_and_ends_nothing() {
     // What is to be done comes last.
     let shown = fixture.run(&["status"]).await.out;
     let line = shown.lines().find(|line| line.starts_with("channel home")).unwrap();
-    assert!(line.ends_with("and run `peacrab reload`"), "{line}");
+    assert!(line.ends_with(&format!("and run {}reload`", fixture.here())), "{line}");
     let ended = fixture.run(&["chat", "-m", "hello"]).await;
     assert!(ended.code == Some(0) && ended.out.contains("You said: hello"), "{ended:?}");
     assert!(daemon.is_running());
@@ -217,4 +220,34 @@ async fn a_bot_whose_platform_is_dead_delays_no_other() {
         assert!(daemon.terminate().await.success());
         assert!(asked.elapsed() < Duration::from_secs(5), "{:?}", asked.elapsed());
     }
+}
+
+#[tokio::test]
+async fn a_model_that_rejects_every_request_is_in_the_status_until_it_answers() {
+    let main = ModelApi::start(Platform::OpenAi).await;
+    let fixture = ProgramFixture::new(&model("main", &main));
+    let _daemon = fixture.daemon().await;
+    let shown = fixture.run(&["status"]).await.out;
+    assert!(!shown.contains("model main"), "{shown}");
+    for _ in 0..2 {
+        main.reply(Reply::error(401, &json!({"error": {"message": "no such key"}})));
+        let ended = fixture.run(&["chat", "-m", "hello"]).await;
+        assert!(ended.out.contains("rejected my request"), "{ended:?}");
+    }
+    let ended = fixture.run(&["status"]).await;
+    let line = ended.out.lines().find(|line| line.starts_with("model main: fails since 20"));
+    let line = line.unwrap_or_else(|| panic!("{ended:?}"));
+    assert!(
+        line.ends_with("UTC: the key was not accepted; copy it again (401: no such key)"),
+        "{line}"
+    );
+    // As channels do not, it makes nothing unhealthy.
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let trouble = fixture.status().await["model_troubles"]["main"].clone();
+    assert!(trouble["since"].is_string() && trouble["reason"].is_string(), "{trouble}");
+    main.reply(answer("Here I am."));
+    let ended = fixture.run(&["chat", "-m", "hello"]).await;
+    assert!(ended.out.contains("Here I am."), "{ended:?}");
+    assert_eq!(fixture.status().await["model_troubles"], json!({}));
+    main.finish();
 }

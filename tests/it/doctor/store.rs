@@ -27,6 +27,11 @@ async fn used() -> (ProgramFixture, PathBuf) {
     (fixture, path)
 }
 
+/// The words about a start that has found damage, with the commands of this home.
+fn found_damage(fixture: &ProgramFixture) -> String {
+    replies::LAST_START_FOUND_DAMAGE.replace("`peacrab ", &fixture.here())
+}
+
 #[tokio::test]
 async fn a_store_that_another_program_has_locked_is_not_to_be_restored() {
     let (fixture, path) = used().await;
@@ -37,7 +42,7 @@ async fn a_store_that_another_program_has_locked_is_not_to_be_restored() {
     let ended = fixture.run(&["doctor"]).await;
     let words = ["WRONG store: it cannot be examined, because ", "has it locked", "close that"];
     found(&ended, 1, &words);
-    assert!(!ended.out.contains("peacrab restore"), "{}", ended.out);
+    assert!(!ended.out.contains("restore FILE"), "{}", ended.out);
     // It is waited for once.
     assert!(begun.elapsed() < Duration::from_secs(14), "{:?}", begun.elapsed());
     let ended = fixture.run(&["run"]).await;
@@ -58,7 +63,7 @@ async fn a_store_that_this_account_may_not_open_is_given_back() {
     fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).unwrap();
     let ended = fixture.run(&["doctor"]).await;
     found(&ended, 1, &["WRONG store: this account cannot open it", "chmod u+rwX"]);
-    assert!(!ended.out.contains("peacrab restore"), "{}", ended.out);
+    assert!(!ended.out.contains("restore FILE"), "{}", ended.out);
     let ended = fixture.run(&["run"]).await;
     assert!(ended.err.contains("chmod u+rwX") && !ended.err.contains("backup"), "{ended:?}");
 }
@@ -168,12 +173,13 @@ async fn damage_that_stops_the_start_is_told_to_the_owner_once_and_named_by_stat
         for _ in 0..2 {
             let ended = fixture.run(&["run"]).await;
             assert_eq!(ended.code, Some(1), "{ended:?}");
-            assert!(ended.err.contains("(`peacrab restore FILE --replace`)"), "{ended:?}");
+            let restore = format!("({}restore FILE --replace`)", fixture.here());
+            assert!(ended.err.contains(&restore), "{ended:?}");
             assert_eq!(told(), times);
         }
         let ended = fixture.run(&["status", "--json"]).await;
         assert_eq!((ended.code, ended.out.as_str()), (Some(1), ""), "{ended:?}");
-        assert!(ended.err.contains(replies::LAST_START_FOUND_DAMAGE), "{ended:?}");
+        assert!(ended.err.contains(&found_damage(&fixture)), "{ended:?}");
         // It is whole again, so the next damage is a new one.
         for ending in ["-wal", "-shm"] {
             fs::remove_file(format!("{}{ending}", path.display())).ok();
@@ -189,7 +195,7 @@ async fn damage_that_stops_the_start_is_told_to_the_owner_once_and_named_by_stat
     assert_eq!(ended.code, Some(1), "{ended:?}");
     assert_eq!(told(), 2);
     let ended = fixture.run(&["status"]).await;
-    assert!(ended.err.contains(replies::LAST_START_FOUND_DAMAGE), "{ended:?}");
+    assert!(ended.err.contains(&found_damage(&fixture)), "{ended:?}");
 }
 
 #[tokio::test]

@@ -1,6 +1,8 @@
 //! The model servers that the setup finds.
 
 use std::fs;
+use std::net::TcpListener;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 
@@ -63,4 +65,38 @@ async fn a_server_that_is_named_and_does_not_answer_is_said_not_to() {
         assert!(ended.err.contains(&words), "{ended:?}");
         assert!(!config(&fixture).exists());
     }
+}
+
+#[tokio::test]
+async fn a_server_without_a_model_is_not_the_usual_choice() {
+    let (fixture, ollama, llama) = (empty(), own_server().await, own_server().await);
+    ollama.show("/v1/models", json!({"object": "list", "data": []}));
+    let place = |api: &ModelApi| {
+        api.base_url.trim_start_matches("http://").trim_end_matches("/v1").to_owned()
+    };
+    let mut command = fixture.command(&Pty::session(), &["init", "--channel", "none"]);
+    command.env("OLLAMA_HOST", place(&ollama));
+    command.env("LLAMA_ARG_PORT", place(&llama).rsplit(':').next().unwrap());
+    let mut screen = Pty::begin(command, 120);
+    wait_for_text(&screen, "4 Ollama on this machine: no model yet").await;
+    wait_for_text(&screen, "Number or address [5]:").await;
+    llama.reply(answer("OK"));
+    screen.type_keys("\r");
+    wait_for_text(&screen, "All is set up.").await;
+    assert_eq!(screen.ends().await, Some(0));
+}
+
+#[tokio::test]
+async fn ports_that_say_nothing_do_not_hold_the_first_question_up() {
+    let fixture = empty();
+    let silent = ["127.0.0.1:0"; 2].map(|place| TcpListener::bind(place).unwrap());
+    let [ollama, llama] = silent.each_ref().map(|it| it.local_addr().unwrap());
+    let mut command = fixture.command(&Pty::session(), &["init", "--channel", "none"]);
+    command.env("OLLAMA_HOST", ollama.to_string()).env("LLAMA_ARG_PORT", llama.port().to_string());
+    let begun = Instant::now();
+    let screen = Pty::begin(command, 120);
+    screen.wait_for_words("Question 1 of 6").await;
+    // Two seconds for both, and the rest for a busy machine.
+    assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
+    wait_for_text(&screen, "4 none for now").await;
 }

@@ -22,22 +22,28 @@ const QUESTION: &str =
 /// Lets a program run as an account that is not root, if this one is.
 const AS_ACCOUNT: [&str; 4] = ["unshare", "-U", "--map-user=1000", "--map-group=1000"];
 
-/// Lets a program run as root of a system whose settings and services are its own. It shows what it has left there.
+/// Lets a program run as root of a system whose settings and services are its own, from where the system's service can
+/// start it. It shows what it has left there.
 const AS_ROOT: [&str; 6] = [
     "unshare",
     "-rm",
     "sh",
     "-c",
-    "mount -t tmpfs tmpfs /etc && mount -t tmpfs tmpfs /var/lib || exit 9; \"$@\"; code=$?; echo It has left:; \
+    "for folder in /etc /var/lib /usr/local/bin; do mount -t tmpfs -o mode=755 tmpfs $folder || exit 9; done; \
+     touch /usr/local/bin/peacrab && mount --bind \"$1\" /usr/local/bin/peacrab || exit 9; shift; \
+     /usr/local/bin/peacrab \"$@\"; code=$?; echo It has left:; \
      cat /etc/systemd/system/peacrab.service /var/lib/peacrab/config.toml 2>&1; exit $code",
     "sh",
 ];
+
+/// The program as [`AS_ROOT`] has it.
+const PROGRAM_OF_ROOT: &str = "/usr/local/bin/peacrab";
 
 /// Returns these words as those before a program. None where they do not work.
 #[expect(clippy::disallowed_methods, reason = "what it starts is not the program")]
 async fn wrapper(words: &'static [&'static str]) -> Option<Vec<&'static OsStr>> {
     let mut command = Command::new(words[0]);
-    command.args(&words[1..]).arg("true").stdout(Stdio::null()).stderr(Stdio::null());
+    command.args(&words[1..]).arg("/bin/true").stdout(Stdio::null()).stderr(Stdio::null());
     let works = command.status().await.is_ok_and(|status| status.success());
     if !works {
         print_skipped();
@@ -191,6 +197,18 @@ async fn where_no_service_can_be_installed_nobody_is_asked() {
 }
 
 #[tokio::test]
+async fn a_service_that_cannot_be_is_refused_before_anything_is_tested() {
+    let (fixture, model) = (empty(), own_server().await);
+    put_program(&fixture, "systemctl", "echo 'Failed to connect to bus' >&2; exit 1");
+    let args = ["init", "--yes", "--provider", &model.base_url, "--service", "user"];
+    let ended = fixture.run_with(finds_programs(fixture.bare_command(&args), &fixture), "").await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.err.contains("Failed to connect to bus"), "{ended:?}");
+    assert!(!ended.out.contains("Testing") && !fixture.home().join("config.toml").exists());
+    model.finish();
+}
+
+#[tokio::test]
 async fn options_install_the_service_of_the_account() {
     let (fixture, model) = (empty(), own_server().await);
     systemd(&fixture, "");
@@ -262,8 +280,7 @@ async fn root_sets_up_the_home_of_the_systems_service() {
         let shown = screen.raw();
         let (dialog, left) = shown.split_once("It has left:").unwrap();
         lines_fit(dialog, columns);
-        let program = env!("CARGO_BIN_EXE_peacrab");
-        assert!(left.contains(&format!("ExecStart={program} run")), "{left}");
+        assert!(left.contains(&format!("ExecStart={PROGRAM_OF_ROOT} run")), "{left}");
         assert!(left.contains("[providers.server]"), "{left}");
         assert_eq!(calls(&fixture), CALLS_OF_ROOT);
     }
@@ -315,4 +332,37 @@ async fn root_learns_that_another_home_has_no_service() {
         assert!(fixture.home().join("config.toml").exists());
         assert_eq!(calls(&fixture), ["systemctl show --property=Version"; 2]);
     }
+}
+
+#[tokio::test]
+async fn root_without_a_home_installs_the_service_of_the_systems_home() {
+    let Some(as_root) = wrapper(&AS_ROOT).await else { return };
+    let fixture = empty();
+    let install = async |variables: &[(&str, &str)]| {
+        let command = fixture.program(&as_root, &["service", "install"].map(OsStr::new));
+        let mut command = finds_programs(command, &fixture);
+        command.envs(variables.iter().copied());
+        fixture.run_with(command, "").await
+    };
+    systemd(&fixture, "");
+    // It is that home in which nothing is set up yet.
+    let ended = install(&[]).await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    let words = format!("run `{PROGRAM_OF_ROOT} --home /var/lib/peacrab init` first");
+    assert!(ended.err.contains(&words), "{ended:?}");
+    // Another one that is set up, or named, is not passed over.
+    let own = fixture.folder().join(".local/share/peacrab");
+    fs::create_dir_all(&own).unwrap();
+    let section = "[providers.main]\ntype = \"openai\"\nmodel = \"m\"\nbase_url = \"http://127.0.0.1:9/v1\"\n";
+    fs::write(own.join("config.toml"), section).unwrap();
+    let refused = "the service of the system has its home in /var/lib/peacrab: move ";
+    assert!(install(&[]).await.err.contains(refused));
+    fs::remove_file(own.join("config.toml")).unwrap();
+    let named = own.display().to_string();
+    let ended = install(&[("PEACRAB_HOME", &named)]).await;
+    assert!(ended.err.contains(&format!("{refused}{named}")), "{ended:?}");
+    // Where systemd does not run, that is the reason.
+    put_program(&fixture, "systemctl", "echo 'Failed to connect to bus' >&2; exit 1");
+    let ended = install(&[]).await;
+    assert!(!ended.err.contains("move "), "{ended:?}");
 }

@@ -80,6 +80,13 @@ impl ProgramFixture {
         self.folder().join("home")
     }
 
+    /// The beginning of a command as the program names it for this home and this config.
+    #[cfg(feature = "telegram")]
+    pub(crate) fn here(&self) -> String {
+        let program = env!("CARGO_BIN_EXE_peacrab");
+        format!("`{program} --home {} --config {} ", self.home().display(), self.config().display())
+    }
+
     fn config(&self) -> PathBuf {
         self.folder().join("config.toml")
     }

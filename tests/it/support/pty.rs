@@ -64,7 +64,12 @@ impl Pty {
 
     /// Presses keys.
     pub(crate) fn type_keys(&mut self, keys: &str) {
-        self.keys.write_all(keys.as_bytes()).unwrap();
+        self.type_bytes(keys.as_bytes());
+    }
+
+    /// Presses keys of a terminal that has another encoding.
+    pub(crate) fn type_bytes(&mut self, bytes: &[u8]) {
+        self.keys.write_all(bytes).unwrap();
     }
 
     /// Pastes a text as terminals do that know bracketed paste.
@@ -114,6 +119,15 @@ impl Pty {
     pub(crate) fn shows_keys(&self) -> bool {
         let modes = rustix::termios::tcgetattr(&self.keys).unwrap().local_modes;
         modes.contains(rustix::termios::LocalModes::ECHO)
+    }
+
+    /// Lets the terminal show what is typed, as a shell does.
+    #[cfg(all(feature = "discord", feature = "slack", feature = "telegram"))]
+    pub(crate) fn show_keys(&self) {
+        use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+        let mut modes = tcgetattr(&self.keys).unwrap();
+        modes.local_modes.insert(LocalModes::ECHO);
+        tcsetattr(&self.keys, OptionalActions::Now, &modes).unwrap();
     }
 
     pub(crate) fn is_running(&mut self) -> bool {

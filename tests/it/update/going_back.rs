@@ -240,7 +240,7 @@ async fn a_second_update_at_the_same_time_is_refused() {
     service.make_new_program_able_to_update();
     let second = service.update("60").await;
     assert_eq!(second.code, Some(1), "{second:?}");
-    assert!(second.err.contains("another `peacrab update` is at work"), "{second:?}");
+    assert!(second.err.contains(" update` is at work"), "{second:?}");
     fs::write(service.fixture.folder().join("go"), "").unwrap();
     assert!(first.ended().await.success());
     // The old program is the one from before both.
