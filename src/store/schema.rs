@@ -69,6 +69,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("schema-40.sql"),
     include_str!("schema-41.sql"),
     include_str!("schema-42.sql"),
+    include_str!("schema-43.sql"),
 ];
 
 /// Returns the version of an up-to-date database.
