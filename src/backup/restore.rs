@@ -17,6 +17,7 @@ use super::{
 use crate::atomic_file;
 use crate::bus::restored::channel_marks;
 use crate::memory::forgotten::{self, ForgottenRecord};
+use crate::replies::RestoredWork;
 use crate::store::{self, HomeLock, OpenError, StoreError};
 
 /// The folder into which an archive is unpacked.
@@ -47,8 +48,19 @@ pub struct RestoredHome {
     pub manifest: BackupManifest,
     /// The folder with what was there before.
     pub before: Option<PathBuf>,
-    /// Descriptions of the work that was pending in the backup, which is not done.
+    /// Describes the work that was pending in the backup, which is not done.
     pub pending: String,
+    /// The same work, each piece by itself.
+    pub work: RestoredWork,
+    /// The links in the home that were replaced by what the backup has.
+    pub links: Vec<ReplacedLink>,
+}
+
+/// A link that led out of the home, as to another disk. The restored data is in the home itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReplacedLink {
+    pub name: &'static str,
+    pub target: PathBuf,
 }
 
 /// Restores a backup into a home in which no daemon runs.
@@ -71,7 +83,7 @@ pub fn restore_reporting(
 ) -> Result<RestoredHome, BackupError> {
     let _lock = HomeLock::claim(home)?;
     finish(home)?;
-    let has_data = all_names().any(|name| home.join(name).exists());
+    let has_data = all_names().any(|name| is_there(&home.join(name)));
     if has_data && existing == Existing::Refuse {
         return Err(BackupError::NotEmpty(home.to_owned()));
     }
@@ -79,7 +91,7 @@ pub fn restore_reporting(
     remove(&unpacked).map_err(|error| unwritable(&unpacked, error))?;
     let prepared = unpack(file, &unpacked, report)
         .and_then(|manifest| prepare(home, file, &unpacked, manifest, now));
-    let (manifest, pending) = match prepared {
+    let (manifest, settled) = match prepared {
         Ok(prepared) => prepared,
         Err(error) => {
             remove(&unpacked).ok();
@@ -92,6 +104,7 @@ pub fn restore_reporting(
         let named = fs::write(unpacked.join(BEFORE), before.as_os_str().as_encoded_bytes());
         named.map_err(|error| unwritable(before, error))?;
     }
+    let links = links_in(home);
     sync(&unpacked).map_err(|error| unwritable(&unpacked, error))?;
     fs::rename(&unpacked, home.join(READY)).map_err(|error| unwritable(&unpacked, error))?;
     sync(home).map_err(|error| unwritable(home, error))?;
@@ -101,7 +114,19 @@ pub fn restore_reporting(
         let given = atomic_file::give_to_owner(home, &path);
         given.map_err(BackupError::io(format!("cannot give {} to its account", path.display())))?;
     }
-    Ok(RestoredHome { manifest, before, pending })
+    let settle::SettledStore { pending, work, .. } = settled;
+    Ok(RestoredHome { manifest, before, pending, work, links })
+}
+
+/// Returns true if there is something at a path. A link whose target is not there is something, too.
+fn is_there(path: &Path) -> bool {
+    path.symlink_metadata().is_ok()
+}
+
+/// Returns the links among the entries that a restore replaces.
+fn links_in(home: &Path) -> Vec<ReplacedLink> {
+    let link = |name| Some(ReplacedLink { name, target: fs::read_link(home.join(name)).ok()? });
+    all_names().filter_map(link).collect()
 }
 
 /// A folder for what was there before, which does not exist yet.
@@ -146,7 +171,7 @@ pub fn finish(home: &Path) -> Result<(), BackupError> {
             }
             let logs: &[&str] = if name == store::FILE { &LOGS } else { &[] };
             for old in std::iter::once(&name).chain(logs) {
-                if let Some(before) = before.as_ref().filter(|_| home.join(old).exists()) {
+                if let Some(before) = before.as_ref().filter(|_| is_there(&home.join(old))) {
                     fs::rename(home.join(old), before.join(old))?;
                 }
             }
@@ -160,14 +185,14 @@ pub fn finish(home: &Path) -> Result<(), BackupError> {
     move_all().map_err(BackupError::io(format!("cannot finish the restore in {}", home.display())))
 }
 
-/// Checks an unpacked archive, and ends what was pending in it. Returns what was, in words.
+/// Checks an unpacked archive, and ends what was pending in it.
 fn prepare(
     home: &Path,
     file: &Path,
     unpacked: &Path,
     manifest: BackupManifest,
     now: DateTime<Utc>,
-) -> Result<(BackupManifest, String), BackupError> {
+) -> Result<(BackupManifest, settle::SettledStore), BackupError> {
     match store::check_integrity(unpacked) {
         Ok(()) => {}
         Err(OpenError::Newer { .. }) => {
@@ -195,7 +220,7 @@ fn prepare(
         let made = DirBuilder::new().recursive(true).mode(0o700).create(&folder);
         made.map_err(|error| unwritable(&folder, error))?;
     }
-    Ok((manifest, settled.pending))
+    Ok((manifest, settled))
 }
 
 /// Returns the records of the home that the backup does not have. Times would tell less, because a clock may have been

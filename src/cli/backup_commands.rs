@@ -96,17 +96,38 @@ pub(super) fn restore(
     let restored = restore_reporting(home, file, existing, Utc::now(), report)?;
     drop(progress);
     if form == ResultForm::Json {
+        let work = restored.work;
+        let links = restored.links.iter();
+        let links =
+            links.map(|link| json!({ "name": link.name, "target": link.target.to_string_lossy() }));
         print::json(&json!({
             "home": home,
             "made": restored.manifest.made,
             "before": restored.before,
+            "links": links.collect::<Vec<_>>(),
             "pending": restored.pending,
+            "pending_work": {
+                "incoming": work.incoming,
+                "outgoing": work.outgoing,
+                "calls": work.calls,
+                "jobs": work.jobs,
+                "turns": work.turns,
+                "tasks": work.tasks,
+            },
         }));
         return Ok(());
     }
     print::line(&format!("Restored into {}.", home.display()));
     if let Some(before) = restored.before {
         print::line(&format!("The earlier data is in {}.", before.display()));
+    }
+    for link in &restored.links {
+        print::line(&format!(
+            "{} was a link to {}, and is in the home itself now. To have it there again, stop the daemon, move it, and make \
+             the link again.",
+            link.name,
+            link.target.display()
+        ));
     }
     print::line(&restored.pending);
     let config = config::file(home, on.config.as_deref());

@@ -5,8 +5,8 @@ use std::fmt::{Display, Write as _};
 use super::as_is;
 use crate::short_text::shortened;
 
-/// Entries of each kind that are listed; the others are counted.
-const LISTED_MAX: usize = 10;
+/// Entries of each kind that a chat message lists; the others are counted.
+pub const RESTORED_LISTED_MAX: usize = 10;
 
 /// Of one entry's text.
 const TEXT_CHARS_MAX: usize = 80;
@@ -25,8 +25,8 @@ pub struct RestoredWork {
     pub forgotten: usize,
 }
 
-/// Tells the owner what was not done.
-pub fn restored(made: &str, work: &RestoredWork) -> String {
+/// Tells the owner what was not done, with so many entries of each kind.
+pub fn restored(made: &str, work: &RestoredWork, listed_max: usize) -> String {
     let mut text = format!(
         "I was restored from a backup of {made}. I don't remember anything that came after it."
     );
@@ -39,10 +39,11 @@ pub fn restored(made: &str, work: &RestoredWork) -> String {
         return text + " It had no pending work.";
     }
     text += " I didn't do its pending work, because it may have been done since:";
-    list(&mut text, "Messages that were not answered yet", incoming);
-    list(&mut text, "Messages of mine that were not sent yet", outgoing);
-    list(&mut text, "Calls that were not made yet", calls);
-    list(&mut text, "Jobs that were due since", jobs);
+    let mut list = |title: &str, entries: &[String]| list(&mut text, title, entries, listed_max);
+    list("Messages that were not answered yet", incoming);
+    list("Messages of mine that were not sent yet", outgoing);
+    list("Calls that were not made yet", calls);
+    list("Jobs that were due since", jobs);
     if *turns > 0 {
         let _ = write!(text, "\n\nTurns that were running or waiting: {turns}.");
     }
@@ -52,17 +53,17 @@ pub fn restored(made: &str, work: &RestoredWork) -> String {
     text + "\n\nPlease ask again for anything you still need."
 }
 
-fn list(text: &mut String, title: &str, entries: &[String]) {
+fn list(text: &mut String, title: &str, entries: &[String], listed_max: usize) {
     if entries.is_empty() {
         return;
     }
     let _ = write!(text, "\n\n{title}:");
-    for entry in entries.iter().take(LISTED_MAX) {
+    for entry in entries.iter().take(listed_max) {
         let shown = shortened(&entry.replace('\n', " "), TEXT_CHARS_MAX);
         let _ = write!(text, "\n- {shown}");
     }
-    if entries.len() > LISTED_MAX {
-        let _ = write!(text, "\n- and {} more", entries.len() - LISTED_MAX);
+    if entries.len() > listed_max {
+        let _ = write!(text, "\n- and {} more", entries.len() - listed_max);
     }
 }
 

@@ -163,6 +163,34 @@ async fn what_was_pending_is_neither_sent_nor_run_but_listed() {
     assert!(jobs.out.contains("paused"), "{jobs:?}");
 }
 
+#[tokio::test]
+async fn a_restore_lists_all_that_was_pending_and_says_which_links_it_replaced() {
+    let fixture = ProgramFixture::new("");
+    fixture.daemon().await.terminate().await;
+    let disk = fixture.folder().join("disk");
+    fs::create_dir(&disk).unwrap();
+    for name in ["state.db", "workspace"] {
+        fs::rename(fixture.home().join(name), disk.join(name)).unwrap();
+        std::os::unix::fs::symlink(disk.join(name), fixture.home().join(name)).unwrap();
+    }
+    let parcels = "WITH RECURSIVE numbers (n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM numbers WHERE n < 12)
+         INSERT INTO outbox (channel, chat, body, created, state, next)
+         SELECT 'terminal', 'x', json_object('text', 'message ' || n), 1, 'pending', 1 FROM numbers";
+    store(&fixture).execute(parcels, []).unwrap();
+    let file = back_up(&fixture).await;
+    let path = file.to_str().unwrap();
+    let ended = fixture.run(&["restore", path, "--replace"]).await;
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
+    for words in ["message 12", "state.db was a link to ", "workspace was a link to "] {
+        assert!(ended.out.contains(words), "{words}: {ended:?}");
+    }
+    assert!(!fixture.home().join("state.db").is_symlink() && disk.join("state.db").exists());
+    let ended = fixture.run(&["restore", path, "--replace", "--json"]).await;
+    let restored: Value = serde_json::from_str(&ended.out).unwrap();
+    assert_eq!(restored["pending_work"]["outgoing"].as_array().unwrap().len(), 12, "{restored}");
+    assert_eq!(restored["links"], json!([]));
+}
+
 /// Unpacks an archive as `tar` would.
 fn unpacked(file: &Path, folder: &Path) -> PathBuf {
     let into = folder.join("unpacked");
