@@ -14,6 +14,7 @@ use crate::backup::restore::{Existing, restore_reporting};
 use crate::backup::{self, SkippedEntries, archive};
 use crate::config;
 use crate::short_text::one_line;
+use crate::workspace::lost::LostWorkspace;
 
 /// Makes a backup. It fails after the backup is made if some of the files are not in it.
 pub(super) fn back_up(
@@ -26,7 +27,9 @@ pub(super) fn back_up(
     let mut progress = ProgressLine::new("Backing up", None);
     let made = archive::write_reporting(home, &file, now, &mut |bytes| progress.add(bytes))?;
     drop(progress);
-    let code = if made.left_out.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    let lost = LostWorkspace::find(&home.join("workspace"));
+    let is_whole = made.left_out.is_empty() && lost.is_none();
+    let code = if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     let folders = made.moved_to.iter();
     let folders = folders.map(|it| format!("{}/", one_line(&it.to_string_lossy())));
     let folders = folders.collect::<Vec<_>>();
@@ -43,6 +46,7 @@ pub(super) fn back_up(
             "moved_to": folders,
             "left_out": made.left_out.count,
             "left_out_named": named.collect::<Vec<_>>(),
+            "workspace_lost": lost.map(|lost| lost.to_string()),
         }));
         return Ok(code);
     }
@@ -66,6 +70,10 @@ pub(super) fn back_up(
             "peacrab: the backup was made, but it is not whole. {} of the files and folders cannot be read:\n- {lines}",
             made.left_out.count
         )));
+    }
+    if let Some(lost) = lost {
+        let words = format!("peacrab: the backup was made without the workspace: {lost}");
+        print::error(&print::strip_control(&words));
     }
     Ok(code)
 }

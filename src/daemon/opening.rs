@@ -29,6 +29,8 @@ use crate::trust::path_watch;
 use crate::turn::background;
 use crate::types::message::ChannelName;
 use crate::types::safe_mode::SafeMode;
+use crate::workspace::Workspace;
+use crate::workspace::lost::LostWorkspace;
 
 /// Pause before a full disk is checked again.
 const DISK_FULL_PAUSE: Duration = Duration::from_secs(10);
@@ -111,6 +113,15 @@ pub(super) async fn store(
     }
     let newest = store.read(schedule::newest).await.context("cannot read the store")?;
     Ok((store, OpenedStore { at, newest }))
+}
+
+/// Opens the workspace, or makes that of a new home. One that is gone is not made anew.
+pub(super) fn workspace(parts: &DaemonParts) -> anyhow::Result<Workspace> {
+    let root = parts.home.join("workspace");
+    match LostWorkspace::find(&root) {
+        Some(lost) => Err(lost.into()),
+        None => Workspace::open_in(&root, parts.skill_environment.clone()),
+    }
 }
 
 /// Tells the owner that the start waits for space. Nothing is sent if nobody is known as the owner.

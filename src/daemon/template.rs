@@ -14,12 +14,10 @@ use crate::atomic_file;
 use crate::bus::notices;
 use crate::replies;
 use crate::services::Services;
+use crate::workspace::lost::RECORD;
 use crate::workspace::merge::merge;
 use crate::workspace::template::files;
 use crate::workspace::{FileChange, Hash, Workspace, WorkspacePath};
-
-/// The file within the home with the texts of the template as it was last seen.
-pub const FILE: &str = "template.json";
 
 /// The folder within the home for new texts of files that were changed.
 pub const FOLDER: &str = "template";
@@ -98,7 +96,7 @@ pub(super) async fn follow(services: &Services, home: &Path) {
     // Written last, so that the owner is notified again of kept files after a crash before it.
     let Some(record) = record else { return };
     let text = serde_json::to_vec_pretty(&record).expect("texts by their names");
-    if let Err(error) = atomic_file::replace(&home.join(FILE), &text, atomic_file::PRIVATE) {
+    if let Err(error) = atomic_file::replace(&home.join(RECORD), &text, atomic_file::PRIVATE) {
         tracing::warn!(%error, "Cannot keep the state of the workspace's template");
     }
 }
@@ -170,7 +168,7 @@ fn write_private(folder: &Path, name: &str, text: &[u8]) -> std::io::Result<()> 
 
 /// Reads the record. An unreadable one counts as empty.
 fn read_record(home: &Path) -> TemplateRecord {
-    let text = fs::read(home.join(FILE)).unwrap_or_default();
+    let text = fs::read(home.join(RECORD)).unwrap_or_default();
     serde_json::from_slice(&text).unwrap_or_default()
 }
 

@@ -77,6 +77,15 @@ pub fn backup_failed(folder: impl Display, reason: impl Display) -> String {
     )
 }
 
+/// Tells the owner that their files are gone, and that no backup is made without them. `reason` says what to do.
+pub fn workspace_lost(reason: impl Display) -> String {
+    format!(
+        "My workspace is missing, so I make no more backups and keep the earlier ones. {}. I won't mention it again until a \
+         backup has worked.",
+        as_is(reason)
+    )
+}
+
 /// Tells the owner that a regular backup is without files that could not be read.
 pub fn backup_left_out(file: impl Display, count: u64, lines: &[String]) -> String {
     let mut text = format!(

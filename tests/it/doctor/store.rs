@@ -176,7 +176,7 @@ async fn a_workspace_that_is_gone_or_closed_is_wrong() {
     found(
         &fixture.run(&["doctor"]).await,
         1,
-        &["WRONG workspace: ", "is gone, although there is a store", "bring the folder back"],
+        &["WRONG workspace: ", "is gone, although this home was in use", "bring the folder back"],
     );
 }
 
