@@ -137,6 +137,9 @@ async fn handle(cli: Cli) -> anyhow::Result<ExitCode> {
             ask_command(&on, CommandId::Undo.line(id), "nothing was undone").await?;
         }
         CliCommand::Why { what } => {
+            if !chat::is_running(home).await? {
+                on.refuse_unmigrated()?;
+            }
             ask_command(&on, CommandId::Why.line(what), "nothing was explained").await?;
         }
         CliCommand::Status { json } => return show_status(home, json).await,

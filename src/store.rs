@@ -57,7 +57,7 @@ use long_work::{LongWorks, WrittenBytes};
 pub use observer::{CommitEvent, Observer, Phase, Sync};
 pub use offline::{
     change_offline, check_file_integrity, check_integrity, check_schema, has_store, read_offline,
-    rewrite_offline, snapshot, try_read,
+    refuse_unmigrated, rewrite_offline, snapshot, try_read,
 };
 pub use pages::DatabasePages;
 pub use savepoint::in_savepoint;

@@ -146,6 +146,12 @@ fn all_names() -> impl Iterator<Item = &'static str> {
 /// The file that names the folder for what was there before.
 const BEFORE: &str = "before";
 
+/// Returns true if a restore was decided and cut off: a part of its data is in place, and the next opening of the home moves
+/// the rest.
+pub fn is_unfinished(home: &Path) -> bool {
+    home.join(READY).exists()
+}
+
 /// Finishes a restore that was decided, or deletes the leftovers of one that was not. The home is locked.
 pub fn finish(home: &Path) -> Result<(), BackupError> {
     let ready = home.join(READY);

@@ -115,6 +115,22 @@ pub fn check_schema(home: &Path) -> Result<(), OpenError> {
     schema::check_version(&path, read().map_err(database_error(&path))?)
 }
 
+/// Returns an error if the store of a home has an older schema, which a start of the daemon brings up to date. A missing
+/// store is fine.
+pub fn refuse_unmigrated(home: &Path) -> Result<(), OpenError> {
+    let path = home.join(FILE);
+    if !has_store(home) {
+        return Ok(());
+    }
+    refuse_emptied(&path)?;
+    let read = || schema::version(&open_unchanged(&path)?);
+    let (found, known) = (read().map_err(database_error(&path))?, schema::newest());
+    match (schema::BASE_VERSION..known).contains(&found) {
+        true => Err(OpenError::NotMigrated { path, found, known }),
+        false => Ok(()),
+    }
+}
+
 /// Checks the store of a home: its schema, and the structure of the whole file. Changes nothing.
 ///
 /// # Errors
