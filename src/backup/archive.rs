@@ -14,6 +14,7 @@ use tar::{Builder, EntryType, Header};
 
 use super::linked::{LinkedFiles, LinkedPath};
 use super::partial::{PartialBackup, folder_of};
+use super::restore;
 use super::{
     BackupError, BackupManifest, BackupSummary, FOLDERS, FORMAT, HomeMark, LeftOut, MANIFEST,
     ReadReport, Reporting, SkippedEntries,
@@ -54,7 +55,7 @@ fn write_as(
     mark: impl FnOnce() -> Option<HomeMark>,
     report: ReadReport<'_>,
 ) -> Result<BackupSummary, BackupError> {
-    if !store::has_store(home) {
+    if !store::has_store(home) && !restore::is_unfinished(home) {
         return Err(BackupError::Nothing(home.to_owned()));
     }
     if file.exists() {
@@ -62,7 +63,11 @@ fn write_as(
     }
     refuse_inside(home, file)?;
     // Keeps a daemon from starting in the middle; one that runs has the lock, and is read beside.
-    let _lock = HomeLock::claim(home).ok();
+    let lock = HomeLock::claim(home).ok();
+    // A restore that was cut off has moved a part of the home.
+    if lock.is_some() {
+        restore::finish(home)?;
+    }
     let partial = PartialBackup::begin(file, mark().as_ref())?;
     let made = pack(home, &partial, now, report)?;
     let what = || BackupError::io(format!("cannot write {}", file.display()));

@@ -23,6 +23,7 @@ use tokio::time::{sleep, timeout};
 use super::invocation::Invocation;
 use super::print;
 use super::shell_words::in_shell;
+use crate::backup::restore;
 use crate::channels::markup::unescaped;
 use crate::config::{self, Environment, TERMINAL};
 use crate::control::listing::{self, Listing};
@@ -34,6 +35,7 @@ use crate::conversation::ledger::breakdown::describe_usage;
 use crate::people::persons::PersonAccount;
 use crate::people::{self, LOCAL, People};
 use crate::provider::rehearsal;
+use crate::replies::RESTORE_CUT_OFF;
 use crate::store::{self, HomeLock, LockHolder};
 use crate::tasks::schedule;
 use talking::send;
@@ -133,7 +135,13 @@ pub(super) async fn ask(home: &Path, request: &ControlRequest) -> anyhow::Result
         match HomeLock::holder(home) {
             Some(holder) => bail!("{}: {}", not_open_yet(&holder), open_advice(&holder)),
             None => {
-                bail!("no daemon runs on {}: start it with {}", home.display(), start_command(home))
+                let cut_off = restore::is_unfinished(home).then(|| format!(" ({RESTORE_CUT_OFF})"));
+                bail!(
+                    "no daemon runs on {}{}: start it with {}",
+                    home.display(),
+                    cut_off.unwrap_or_default(),
+                    start_command(home)
+                )
             }
         }
     };

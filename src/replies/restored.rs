@@ -67,6 +67,9 @@ fn list(text: &mut String, title: &str, entries: &[String], listed_max: usize) {
     }
 }
 
+/// Describes, on a command line, a restore that was cut off after it was decided.
+pub const RESTORE_CUT_OFF: &str = "a restore was cut off: a part of its data is in place, and the next start of the daemon moves the rest";
+
 /// Tells the owner that the regular backup failed.
 pub fn backup_failed(folder: impl Display, reason: impl Display) -> String {
     format!(

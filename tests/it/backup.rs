@@ -191,6 +191,26 @@ async fn a_restore_lists_all_that_was_pending_and_says_which_links_it_replaced()
     assert_eq!(restored["links"], json!([]));
 }
 
+#[tokio::test]
+async fn a_restore_that_was_cut_off_is_named_and_finished_by_the_next_command() {
+    let fixture = ProgramFixture::new("");
+    fixture.daemon().await.terminate().await;
+    let (workspace, ready) =
+        (fixture.home().join("workspace"), fixture.home().join("restore.ready"));
+    fs::create_dir(&ready).unwrap();
+    fs::rename(&workspace, ready.join("workspace")).unwrap();
+    for command in ["doctor", "check", "status"] {
+        let ended = fixture.run(&[command]).await;
+        let said = format!("{}{}", ended.out, ended.err);
+        assert!(said.contains("a restore was cut off"), "{command}: {ended:?}");
+        assert!(!said.contains("is gone"), "{command}: {ended:?}");
+    }
+    assert!(ready.exists());
+    let file = back_up(&fixture).await;
+    assert!(workspace.join("AGENTS.md").exists() && !ready.exists());
+    assert!(unpacked(&file, fixture.folder()).join("workspace/AGENTS.md").exists());
+}
+
 /// Unpacks an archive as `tar` would.
 fn unpacked(file: &Path, folder: &Path) -> PathBuf {
     let into = folder.join("unpacked");
