@@ -14,6 +14,7 @@ mod error;
 mod lock;
 mod lock_holder;
 mod long_work;
+mod lost_log;
 mod observer;
 mod offline;
 mod pages;
@@ -54,6 +55,7 @@ pub use lock::HomeLock;
 pub use lock_holder::LockHolder;
 pub use long_work::LongWork;
 use long_work::{LongWorks, WrittenBytes};
+pub use lost_log::{LostLog, find_lost_log};
 pub use observer::{CommitEvent, Observer, Phase, Sync};
 pub use offline::{
     change_offline, check_file_integrity, check_integrity, check_schema, has_store, read_offline,

@@ -93,6 +93,8 @@ fn check_here(
         ),
         false => {
             findings.push(store.finding);
+            // A daemon that runs has a log of its own.
+            findings.extend(status.is_none().then(|| store_checks::check_log(home)).flatten());
             findings.push(workspace::check_workspace(home, store.was_used));
         }
     }

@@ -21,8 +21,8 @@ use crate::daemon::DaemonParts;
 use crate::people::{self, Access};
 use crate::replies;
 use crate::store::{
-    FILE, FreeSpace, HomeLock, MigrationProgress, OnFull, OpenError, Store, StoreError,
-    StoreOptions, Sync, try_read,
+    FILE, FreeSpace, HomeLock, LostLog, MigrationProgress, OnFull, OpenError, Store, StoreError,
+    StoreOptions, Sync, find_lost_log, try_read,
 };
 use crate::tasks::{schedule, subagents};
 use crate::trust::path_watch;
@@ -48,6 +48,8 @@ pub(super) struct OpenedStore {
     pub(super) at: Instant,
     /// The newest time in the store.
     pub(super) newest: Option<DateTime<Utc>>,
+    /// Set if changes were lost with the log of the database.
+    lost_log: Option<LostLog>,
 }
 
 /// The store and the folders of a home that were not there before it was opened.
@@ -78,6 +80,10 @@ pub(super) async fn store(
     let DaemonParts { home, store: options, channels, .. } = parts;
     // A crash may have interrupted a restore.
     backup::restore::finish(home)?;
+    let lost_log = find_lost_log(home);
+    if let Some(lost) = lost_log {
+        tracing::error!(?lost, "The log of the database is lost, with the newest changes");
+    }
     let at = Instant::now();
     let mut is_waiting = false;
     // None once the owner knows that it waits.
@@ -112,7 +118,7 @@ pub(super) async fn store(
         tracing::info!(calls, "Booked model calls with an estimate, because their end was lost");
     }
     let newest = store.read(schedule::newest).await.context("cannot read the store")?;
-    Ok((store, OpenedStore { at, newest }))
+    Ok((store, OpenedStore { at, newest, lost_log }))
 }
 
 /// Opens the workspace, or makes that of a new home. One that is gone is not made anew.
@@ -160,10 +166,13 @@ pub(super) fn explain(home: &Path, error: anyhow::Error) -> anyhow::Error {
 }
 
 /// Ends work that was left behind, reads what is kept in memory, and notifies the owner if the store was opened on a full
-/// disk.
-pub(super) async fn prepare(bus: &Bus) -> Result<(), StoreError> {
+/// disk or without its log.
+pub(super) async fn prepare(bus: &Bus, opened: &OpenedStore) -> Result<(), StoreError> {
     keep_owner_place(bus).await?;
     notify_if_full(bus).await;
+    if opened.lost_log.is_some() {
+        notices::send_to_owner(bus, "lost log", replies::LOG_LOST.to_owned()).await;
+    }
     report_cut_off(bus).await?;
     tidy_subagents(bus).await?;
     let activations = bus.people.activations.clone();

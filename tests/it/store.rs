@@ -2,6 +2,7 @@
 
 mod emptied;
 mod linked;
+mod lost_log;
 mod trouble;
 mod upgrades;
 

@@ -255,3 +255,34 @@ fn the_check_of_the_disk_writes_to_no_file_that_a_link_leads_to() {
     check_disk(home.path());
     assert_eq!(fs::read_to_string(&file).unwrap(), "of somebody else");
 }
+
+#[tokio::test]
+async fn the_owner_hears_once_of_a_log_that_was_lost() {
+    let api = BotApi::start().await;
+    let fixture = ProgramFixture::new(&home(&api));
+    let daemon = fixture.daemon().await;
+    api.say(&said(&ADA, "hello"));
+    api.wait_for_words(ADA.id, "You said: hello").await;
+    daemon.terminate().await;
+    // From now on, the database itself knows the owner.
+    let daemon = fixture.daemon().await;
+    api.say(&said(&ADA, "and now"));
+    api.wait_for_words(ADA.id, "You said: and now").await;
+    daemon.kill().await;
+    fs::remove_file(fixture.home().join("state.db-wal")).unwrap();
+    let ended = fixture.run(&["doctor"]).await;
+    assert!(ended.out.contains("warn  log of the store: state.db-wal is missing"), "{ended:?}");
+    let daemon = fixture.daemon().await;
+    api.wait_for_words(ADA.id, "state.db-wal").await;
+    assert!(daemon.log().contains("The log of the database is lost"), "{}", daemon.log());
+    // Its delivery is settled before the next answer goes out.
+    api.say(&said(&ADA, "again"));
+    api.wait_for_words(ADA.id, "You said: again").await;
+    daemon.kill().await;
+    let daemon = fixture.daemon().await;
+    api.say(&said(&ADA, "once more"));
+    api.wait_for_words(ADA.id, "You said: once more").await;
+    assert!(!daemon.log().contains("The log of the database is lost"), "{}", daemon.log());
+    let told = api.sent().iter().filter(|sent| sent.text.contains("state.db-wal")).count();
+    assert_eq!(told, 1);
+}
