@@ -11,6 +11,7 @@ mod commit_times;
 mod connection;
 mod emptied;
 mod error;
+mod header;
 mod lock;
 mod lock_holder;
 mod long_work;

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 
 use super::OpenError;
+use super::header::header_damage;
 
 /// The interval between two reports of a migration.
 const REPORT_EVERY: Duration = Duration::from_secs(5);
@@ -148,7 +149,10 @@ pub(super) fn check_version(path: &std::path::Path, found: u32) -> Result<(), Op
     match found {
         0 => Ok(()),
         1..BASE_VERSION => Err(OpenError::Older { path, found }),
-        _ if found > newest() => Err(OpenError::Newer { path, found, known: newest() }),
+        _ if found > newest() => Err(match header_damage(&path) {
+            Some(cause) => OpenError::Damaged { path, cause },
+            None => OpenError::Newer { path, found, known: newest() },
+        }),
         _ => Ok(()),
     }
 }

@@ -124,6 +124,32 @@ async fn a_store_that_is_damaged_in_the_middle_is_named_with_what_to_do() {
 }
 
 #[tokio::test]
+async fn a_damaged_header_is_damage_whatever_fails_first() {
+    let (fixture, path) = used().await;
+    let whole = fs::read(&path).unwrap();
+    let random: &[(usize, &[u8])] = &[(24, &[0xbe; 76])];
+    let unsupported: &[(usize, &[u8])] = &[(44, &[0, 0, 0, 9])];
+    // The version looks like that of a newer program.
+    let newer: &[(usize, &[u8])] = &[(60, &[0, 1, 0, 0]), (80, &[1])];
+    for changes in [random, unsupported, newer] {
+        let mut bytes = whole.clone();
+        for (at, change) in changes {
+            bytes[*at..*at + change.len()].copy_from_slice(change);
+        }
+        fs::write(&path, bytes).unwrap();
+        found(&fixture.run(&["doctor"]).await, 1, &["WRONG store: ", "restore the newest backup"]);
+        let ended = fixture.run(&["run"]).await;
+        assert!(ended.err.contains("Restore it from a backup"), "{ended:?}");
+    }
+    let mut bytes = whole;
+    bytes[44..48].copy_from_slice(&[0, 0, 0, 9]);
+    fs::write(&path, bytes).unwrap();
+    let file = fixture.folder().join("kept.tar.gz").display().to_string();
+    let ended = fixture.run(&["backup", file.as_str()]).await;
+    assert!(ended.err.contains("restore the newest backup"), "{ended:?}");
+}
+
+#[tokio::test]
 async fn damage_that_shows_while_it_runs_is_named_to_the_owner_and_by_status() {
     let api = BotApi::start().await;
     let fixture = ProgramFixture::new(&home(&api));
