@@ -123,7 +123,9 @@ pub enum BackupError {
     Newer { file: PathBuf, version: String },
     #[error("a preview of peacrab wrote {file} (schema {found}), and this version cannot read it")]
     Older { file: PathBuf, found: u32 },
-    #[error("there is data in {0} already; --replace moves it into a folder beside it")]
+    #[error(
+        "there is data in {0} already; --replace moves it into a folder before-restore-… in it"
+    )]
     NotEmpty(PathBuf),
 }
 

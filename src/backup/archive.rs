@@ -58,7 +58,8 @@ fn write_as(
     if !store::has_store(home) && !restore::is_unfinished(home) {
         return Err(BackupError::Nothing(home.to_owned()));
     }
-    if file.exists() {
+    // A link that leads nowhere would be replaced.
+    if file.symlink_metadata().is_ok() {
         return Err(BackupError::Exists(file.to_owned()));
     }
     refuse_inside(home, file)?;

@@ -268,6 +268,10 @@ fn unwritable(path: &Path, error: io::Error) -> BackupError {
 
 /// Unpacks the whole archive into a new folder.
 fn unpack(file: &Path, into: &Path, report: ReadReport<'_>) -> Result<BackupManifest, BackupError> {
+    // To open a pipe would wait for a writer.
+    if fs::metadata(file).is_ok_and(|meta| !meta.is_file()) {
+        return Err(damaged(file, "it is not a file"));
+    }
     let opened = File::open(file);
     let opened = opened.map_err(BackupError::io(format!("cannot read {}", file.display())))?;
     let made = DirBuilder::new().mode(0o700).create(into);

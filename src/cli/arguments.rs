@@ -60,8 +60,9 @@ pub(super) enum CliCommand {
     },
     /// Restore a backup into the home. What was pending in it is listed, and not done
     Restore {
+        /// The backup
         file: PathBuf,
-        /// Move what is in the home into a folder beside it
+        /// Move the data that is in the home into a folder `before-restore-…` in it
         #[arg(long)]
         replace: bool,
         /// As JSON

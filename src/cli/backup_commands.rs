@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use anyhow::ensure;
 use chrono::Utc;
 use serde_json::json;
 
@@ -23,6 +24,8 @@ pub(super) fn back_up(
     form: ResultForm,
 ) -> anyhow::Result<ExitCode> {
     let now = Utc::now();
+    let is_output = file.as_deref() == Some(Path::new("-"));
+    ensure!(!is_output, "a backup is not written to the standard output: name a file");
     let file = file.unwrap_or_else(|| PathBuf::from(backup::file_name(now)));
     let mut progress = ProgressLine::new("Backing up", None);
     let made = archive::write_reporting(home, &file, now, &mut |bytes| progress.add(bytes))?;

@@ -12,6 +12,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use peacrab::backup::schedule::until_due;
 use peacrab::backup::{file_name, restore};
 use rusqlite::Connection;
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::{Value, json};
 
 use crate::support::binary::{ProgramFixture, home, model, said, until};
@@ -75,7 +76,10 @@ async fn a_backup_of_a_running_daemon_is_restored_with_all_that_was_said_and_wri
     daemon.terminate().await;
     let turns = count(&fixture, "turns");
     let ended = fixture.run(&["restore", path]).await;
-    assert!(ended.err.contains("--replace moves it into a folder beside it"), "{ended:?}");
+    assert!(
+        ended.err.contains("--replace moves it into a folder before-restore-… in it"),
+        "{ended:?}"
+    );
     // After the backup.
     fs::write(fixture.home().join("workspace/notes/later.md"), "later").unwrap();
     let ended = fixture.run(&["restore", path, "--replace"]).await;
@@ -209,6 +213,26 @@ async fn a_restore_that_was_cut_off_is_named_and_finished_by_the_next_command() 
     let file = back_up(&fixture).await;
     assert!(workspace.join("AGENTS.md").exists() && !ready.exists());
     assert!(unpacked(&file, fixture.folder()).join("workspace/AGENTS.md").exists());
+}
+
+#[tokio::test]
+async fn no_backup_goes_to_or_comes_from_what_is_no_file() {
+    let fixture = ProgramFixture::new("");
+    fixture.daemon().await.terminate().await;
+    let pipe = fixture.folder().join("pipe");
+    mknodat(CWD, &pipe, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+    let ended = fixture.run(&["restore", pipe.to_str().unwrap(), "--replace"]).await;
+    assert!(ended.err.contains("it is not a file"), "{ended:?}");
+    let link = fixture.folder().join("link.tar.gz");
+    std::os::unix::fs::symlink(fixture.folder().join("not-there"), &link).unwrap();
+    let ended = fixture.run(&["backup", link.to_str().unwrap()]).await;
+    assert!(ended.err.contains("already exists"), "{ended:?}");
+    assert!(link.is_symlink());
+    let mut command = fixture.command(&[], &["backup", "-"]);
+    command.current_dir(fixture.folder());
+    let ended = fixture.run_with(command, "").await;
+    assert!(ended.err.contains("name a file"), "{ended:?}");
+    assert!(!fixture.folder().join("-").exists());
 }
 
 /// Unpacks an archive as `tar` would.
