@@ -14,8 +14,8 @@ use chrono_tz::Tz;
 use rusqlite::{Connection, OptionalExtension, Row, named_params, params};
 use serde::{Deserialize, Serialize};
 
-pub use before_images::BeforeImages;
 use before_images::GRACE;
+pub use before_images::{BeforeImages, UndoLimits};
 pub use found_changes::{ActionAuthor, FoundChange, note, was_reported};
 pub use private::ActionReader;
 pub use pruning::{BlobsWanted, PruneMark, prune, prune_commands};
