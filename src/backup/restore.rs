@@ -5,6 +5,7 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Component, Path, PathBuf};
+use std::time::{Duration, UNIX_EPOCH};
 
 use chrono::{DateTime, Utc};
 use flate2::read::GzDecoder;
@@ -331,10 +332,22 @@ fn unpack_entry(
             let mode = entry.header().mode().map_err(|error| damaged(file, error))?;
             let mut options = OpenOptions::new();
             options.write(true).create_new(true).mode(mode & 0o700 | 0o600);
-            let to = options.open(&place).map_err(|error| misplaced(file, &place, error))?;
-            copy(entry, to, |error| damaged(file, error), |error| unwritable(&place, error))
+            let mut to = options.open(&place).map_err(|error| misplaced(file, &place, error))?;
+            copy(entry, &mut to, |error| damaged(file, error), |error| unwritable(&place, error))?;
+            keep_time(entry, &to);
+            Ok(())
         }
         _ => Err(strange()),
+    }
+}
+
+/// Gives a file the time of its last change. Archives of former versions do not have it.
+fn keep_time(entry: &Entry<'_, impl Read>, file: &File) {
+    let seconds = entry.header().mtime().ok().filter(|seconds| *seconds > 0);
+    let modified = seconds.and_then(|it| UNIX_EPOCH.checked_add(Duration::from_secs(it)));
+    // What a hostile archive names may be no time of a file.
+    if let Some(modified) = modified {
+        file.set_modified(modified).ok();
     }
 }
 
@@ -351,7 +364,7 @@ fn misplaced(file: &Path, place: &Path, error: io::Error) -> BackupError {
 /// Copies the content of an entry. An error of the archive is told from one of the disk that it comes to.
 fn copy(
     from: &mut impl Read,
-    mut to: File,
+    to: &mut File,
     unreadable: impl Fn(io::Error) -> BackupError,
     unwritable: impl Fn(io::Error) -> BackupError,
 ) -> Result<(), BackupError> {

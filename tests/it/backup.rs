@@ -6,7 +6,7 @@ mod troubles;
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use chrono::{DateTime, TimeDelta, Utc};
 use peacrab::backup::schedule::until_due;
@@ -213,6 +213,20 @@ async fn a_restore_that_was_cut_off_is_named_and_finished_by_the_next_command() 
     let file = back_up(&fixture).await;
     assert!(workspace.join("AGENTS.md").exists() && !ready.exists());
     assert!(unpacked(&file, fixture.folder()).join("workspace/AGENTS.md").exists());
+}
+
+#[tokio::test]
+async fn files_keep_the_time_of_their_last_change() {
+    let fixture = ProgramFixture::new("");
+    fixture.daemon().await.terminate().await;
+    let note = fixture.home().join("workspace/note.md");
+    fs::write(&note, "tea").unwrap();
+    let changed = UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+    fs::File::options().append(true).open(&note).unwrap().set_modified(changed).unwrap();
+    let file = back_up(&fixture).await;
+    let ended = fixture.run(&["restore", file.to_str().unwrap(), "--replace"]).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(fs::metadata(&note).unwrap().modified().unwrap(), changed);
 }
 
 #[tokio::test]
