@@ -21,6 +21,7 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::store::{OpenError, StoreError};
+use crate::workspace::lost::LostWorkspace;
 pub use left_out::{LeftOut, UnreadEntry};
 pub use mark::HomeMark;
 
@@ -97,6 +98,9 @@ pub enum BackupError {
         "{folder} is not on its disk, because {mount} is not mounted. Mount it; or if the backups are to go there from now on, delete the file backup-folder in the home"
     )]
     NotMounted { folder: PathBuf, mount: PathBuf },
+    /// The files that are missing would be in no new backup, and it would push out those that have them.
+    #[error(transparent)]
+    WorkspaceLost(#[from] LostWorkspace),
     #[error("{what}: {cause}")]
     Io { what: String, cause: std::io::Error },
     #[error(transparent)]
@@ -119,7 +123,9 @@ pub enum BackupError {
     Newer { file: PathBuf, version: String },
     #[error("a preview of peacrab wrote {file} (schema {found}), and this version cannot read it")]
     Older { file: PathBuf, found: u32 },
-    #[error("there is data in {0} already; --replace moves it into a folder beside it")]
+    #[error(
+        "there is data in {0} already; --replace moves it into a folder before-restore-… in it"
+    )]
     NotEmpty(PathBuf),
 }
 

@@ -159,6 +159,9 @@ async fn carry_out(on: &Invocation, command: CliCommand) -> anyhow::Result<ExitC
             print::line(&shown(on.ask(&ControlRequest::Why { what }).await?)?);
         }
         CliCommand::Why { what, json: false } => {
+            if !chat::is_reached(home).await? {
+                on.refuse_unmigrated()?;
+            }
             return ask_command(on, CommandId::Why.line(what), "nothing was explained").await;
         }
         CliCommand::Status { json } => return show_status(on, json).await,

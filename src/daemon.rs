@@ -55,7 +55,6 @@ use crate::turn::services::{ModelChoice, TurnConfig, TurnServices};
 use crate::turn::spending::Spending;
 use crate::types::event::Events;
 use crate::types::message::ChannelName;
-use crate::workspace::Workspace;
 use crate::workspace::skills::SkillEnvironment;
 pub use providers::models;
 pub use pruning::prune_rows;
@@ -238,8 +237,7 @@ impl Daemon {
         let (store, opened) = opening::store(&lock, &plan).await?;
         // After a crash, the write-ahead log may contain text that somebody wanted forgotten.
         store.checkpoint().await;
-        let workspace =
-            Workspace::open_in(&plan.home.join("workspace"), plan.skill_environment.clone())?;
+        let workspace = opening::workspace(&plan)?;
         workspace.restore_instructions(instruction_versions::load(&store).await?);
         let terminal = Arc::new(Terminal::new(TERMINAL.into()));
         let mut channels: BTreeMap<_, Arc<dyn Channel>> = BTreeMap::new();
@@ -258,7 +256,7 @@ impl Daemon {
         let actions = Actions { store: store.clone(), images };
         let people = People::new(access).with_program(&plan.program);
         let bus = Bus::new(store, people, plan.agent.waiting_max).with_limits(plan.agent.limits);
-        let prepared = opening::prepare(&bus).await?;
+        let prepared = opening::prepare(&bus, &opened).await?;
         agent::folders::adopt(&bus.store, &bus.people, &workspace).await?;
         let user = workspace.instruction(&USER.parse()?).ok().flatten();
         let zone = plan.agent.zone(&user.unwrap_or_default());

@@ -259,7 +259,7 @@ pub fn reading_prompt(seconds: u64) -> String {
 
 /// The line for a turn that waits for a summary.
 pub const COMPACTING: &str = "⚙ summarising our earlier messages";
-pub const INTERRUPTED_TOO_OFTEN: &str = "I tried this three times and was interrupted each time, so I stopped. Please try rephrasing it.";
+pub const INTERRUPTED_TOO_OFTEN: &str = "I tried this three times and was interrupted each time, so I stopped. Please send it again. If that doesn't help, try rephrasing it.";
 pub const SOMETHING_BROKE: &str =
     "Something went wrong on my side. Please try again. The details are in my log.";
 

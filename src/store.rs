@@ -11,9 +11,11 @@ mod commit_times;
 mod connection;
 mod emptied;
 mod error;
+mod header;
 mod lock;
 mod lock_holder;
 mod long_work;
+mod lost_log;
 mod observer;
 mod offline;
 mod pages;
@@ -54,10 +56,11 @@ pub use lock::HomeLock;
 pub use lock_holder::LockHolder;
 pub use long_work::LongWork;
 use long_work::{LongWorks, WrittenBytes};
+pub use lost_log::{LostLog, find_lost_log};
 pub use observer::{CommitEvent, Observer, Phase, Sync};
 pub use offline::{
     change_offline, check_file_integrity, check_integrity, check_schema, has_store, read_offline,
-    rewrite_offline, snapshot, try_read,
+    refuse_unmigrated, rewrite_offline, snapshot, try_read,
 };
 pub use pages::DatabasePages;
 pub use savepoint::in_savepoint;

@@ -11,6 +11,7 @@ pub mod instructions;
 pub mod job_state;
 pub mod named_paths;
 pub mod private_links;
+pub mod lost;
 pub mod merge;
 pub mod opened;
 pub mod persons;

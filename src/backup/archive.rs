@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, BufWriter, Read, Write as _};
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use chrono::{DateTime, Utc};
@@ -14,6 +14,7 @@ use tar::{Builder, EntryType, Header};
 
 use super::linked::{LinkedFiles, LinkedPath};
 use super::partial::{PartialBackup, folder_of};
+use super::restore;
 use super::{
     BackupError, BackupManifest, BackupSummary, FOLDERS, FORMAT, HomeMark, LeftOut, MANIFEST,
     ReadReport, Reporting, SkippedEntries,
@@ -54,15 +55,20 @@ fn write_as(
     mark: impl FnOnce() -> Option<HomeMark>,
     report: ReadReport<'_>,
 ) -> Result<BackupSummary, BackupError> {
-    if !store::has_store(home) {
+    if !store::has_store(home) && !restore::is_unfinished(home) {
         return Err(BackupError::Nothing(home.to_owned()));
     }
-    if file.exists() {
+    // A link that leads nowhere would be replaced.
+    if file.symlink_metadata().is_ok() {
         return Err(BackupError::Exists(file.to_owned()));
     }
     refuse_inside(home, file)?;
     // Keeps a daemon from starting in the middle; one that runs has the lock, and is read beside.
-    let _lock = HomeLock::claim(home).ok();
+    let lock = HomeLock::claim(home).ok();
+    // A restore that was cut off has moved a part of the home.
+    if lock.is_some() {
+        restore::finish(home)?;
+    }
     let partial = PartialBackup::begin(file, mark().as_ref())?;
     let made = pack(home, &partial, now, report)?;
     let what = || BackupError::io(format!("cannot write {}", file.display()));
@@ -114,12 +120,13 @@ fn pack(
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let manifest = BackupManifest { format: FORMAT, version, schema, made: now };
     let manifest = serde_json::to_vec_pretty(&manifest).expect("our own type has string keys");
-    let length = manifest.len() as u64;
-    append(&mut archive, Path::new(MANIFEST), length, 0o600, manifest.as_slice()).map_err(what())?;
+    let header = file_header(manifest.len() as u64, 0o600, now.timestamp());
+    append(&mut archive, Path::new(MANIFEST), header, manifest.as_slice()).map_err(what())?;
     let snapshot = File::open(&partial.store).map_err(what())?;
     let length = snapshot.metadata().map_err(what())?.len();
     let snapshot = Reporting { inner: snapshot, report: &mut *report };
-    append(&mut archive, Path::new(store::FILE), length, 0o600, snapshot).map_err(what())?;
+    let header = file_header(length, 0o600, now.timestamp());
+    append(&mut archive, Path::new(store::FILE), header, snapshot).map_err(what())?;
     // The store is one of them.
     let packed = PackedFiles { files: 1, ..PackedFiles::default() };
     let mut packer = Packer { home, archive, report, packed };
@@ -218,7 +225,8 @@ impl Packer<'_> {
         let mut broken = None;
         let content = UntilBroken { inner: file, broken: &mut broken };
         let content = Reporting { inner: content, report: &mut *self.report };
-        append(&mut self.archive, path, meta.len(), mode, content)?;
+        let header = file_header(meta.len(), mode, meta.mtime());
+        append(&mut self.archive, path, header, content)?;
         self.packed.files += 1;
         if let Some(error) = broken {
             self.packed.left_out.add(path, &error);
@@ -269,18 +277,24 @@ fn append_folder(archive: &mut Archive, folder: &Path) -> io::Result<()> {
     archive.append_data(&mut header, folder, io::empty())
 }
 
-/// Appends so many bytes. A file that has become shorter meanwhile is filled up, and one that grew is cut, as the archive
-/// has named its length already.
-fn append(
-    archive: &mut Archive,
-    path: &Path,
-    length: u64,
-    mode: u32,
-    content: impl Read,
-) -> io::Result<()> {
+/// Returns the header of a file that was modified at this time, in seconds since 1970.
+fn file_header(length: u64, mode: u32, modified: i64) -> Header {
     let mut header = Header::new_gnu();
     header.set_entry_type(EntryType::Regular);
     header.set_size(length);
     header.set_mode(mode);
+    header.set_mtime(u64::try_from(modified).unwrap_or_default());
+    header
+}
+
+/// Appends as many bytes as the header names. A file that has become shorter meanwhile is filled up, and one that grew is
+/// cut.
+fn append(
+    archive: &mut Archive,
+    path: &Path,
+    mut header: Header,
+    content: impl Read,
+) -> io::Result<()> {
+    let length = header.size()?;
     archive.append_data(&mut header, path, content.chain(io::repeat(0)).take(length))
 }

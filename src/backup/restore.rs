@@ -5,6 +5,7 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Component, Path, PathBuf};
+use std::time::{Duration, UNIX_EPOCH};
 
 use chrono::{DateTime, Utc};
 use flate2::read::GzDecoder;
@@ -17,6 +18,7 @@ use super::{
 use crate::atomic_file;
 use crate::bus::restored::channel_marks;
 use crate::memory::forgotten::{self, ForgottenRecord};
+use crate::replies::RestoredWork;
 use crate::store::{self, HomeLock, OpenError, StoreError};
 
 /// The folder into which an archive is unpacked.
@@ -47,8 +49,19 @@ pub struct RestoredHome {
     pub manifest: BackupManifest,
     /// The folder with what was there before.
     pub before: Option<PathBuf>,
-    /// Descriptions of the work that was pending in the backup, which is not done.
+    /// Describes the work that was pending in the backup, which is not done.
     pub pending: String,
+    /// The same work, each piece by itself.
+    pub work: RestoredWork,
+    /// The links in the home that were replaced by what the backup has.
+    pub links: Vec<ReplacedLink>,
+}
+
+/// A link that led out of the home, as to another disk. The restored data is in the home itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReplacedLink {
+    pub name: &'static str,
+    pub target: PathBuf,
 }
 
 /// Restores a backup into a home in which no daemon runs.
@@ -71,7 +84,7 @@ pub fn restore_reporting(
 ) -> Result<RestoredHome, BackupError> {
     let _lock = HomeLock::claim(home)?;
     finish(home)?;
-    let has_data = all_names().any(|name| home.join(name).exists());
+    let has_data = all_names().any(|name| is_there(&home.join(name)));
     if has_data && existing == Existing::Refuse {
         return Err(BackupError::NotEmpty(home.to_owned()));
     }
@@ -79,7 +92,7 @@ pub fn restore_reporting(
     remove(&unpacked).map_err(|error| unwritable(&unpacked, error))?;
     let prepared = unpack(file, &unpacked, report)
         .and_then(|manifest| prepare(home, file, &unpacked, manifest, now));
-    let (manifest, pending) = match prepared {
+    let (manifest, settled) = match prepared {
         Ok(prepared) => prepared,
         Err(error) => {
             remove(&unpacked).ok();
@@ -92,6 +105,7 @@ pub fn restore_reporting(
         let named = fs::write(unpacked.join(BEFORE), before.as_os_str().as_encoded_bytes());
         named.map_err(|error| unwritable(before, error))?;
     }
+    let links = links_in(home);
     sync(&unpacked).map_err(|error| unwritable(&unpacked, error))?;
     fs::rename(&unpacked, home.join(READY)).map_err(|error| unwritable(&unpacked, error))?;
     sync(home).map_err(|error| unwritable(home, error))?;
@@ -101,7 +115,19 @@ pub fn restore_reporting(
         let given = atomic_file::give_to_owner(home, &path);
         given.map_err(BackupError::io(format!("cannot give {} to its account", path.display())))?;
     }
-    Ok(RestoredHome { manifest, before, pending })
+    let settle::SettledStore { pending, work, .. } = settled;
+    Ok(RestoredHome { manifest, before, pending, work, links })
+}
+
+/// Returns true if there is something at a path. A link whose target is not there is something, too.
+fn is_there(path: &Path) -> bool {
+    path.symlink_metadata().is_ok()
+}
+
+/// Returns the links among the entries that a restore replaces.
+fn links_in(home: &Path) -> Vec<ReplacedLink> {
+    let link = |name| Some(ReplacedLink { name, target: fs::read_link(home.join(name)).ok()? });
+    all_names().filter_map(link).collect()
 }
 
 /// A folder for what was there before, which does not exist yet.
@@ -120,6 +146,12 @@ fn all_names() -> impl Iterator<Item = &'static str> {
 
 /// The file that names the folder for what was there before.
 const BEFORE: &str = "before";
+
+/// Returns true if a restore was decided and cut off: a part of its data is in place, and the next opening of the home moves
+/// the rest.
+pub fn is_unfinished(home: &Path) -> bool {
+    home.join(READY).exists()
+}
 
 /// Finishes a restore that was decided, or deletes the leftovers of one that was not. The home is locked.
 pub fn finish(home: &Path) -> Result<(), BackupError> {
@@ -146,7 +178,7 @@ pub fn finish(home: &Path) -> Result<(), BackupError> {
             }
             let logs: &[&str] = if name == store::FILE { &LOGS } else { &[] };
             for old in std::iter::once(&name).chain(logs) {
-                if let Some(before) = before.as_ref().filter(|_| home.join(old).exists()) {
+                if let Some(before) = before.as_ref().filter(|_| is_there(&home.join(old))) {
                     fs::rename(home.join(old), before.join(old))?;
                 }
             }
@@ -160,14 +192,14 @@ pub fn finish(home: &Path) -> Result<(), BackupError> {
     move_all().map_err(BackupError::io(format!("cannot finish the restore in {}", home.display())))
 }
 
-/// Checks an unpacked archive, and ends what was pending in it. Returns what was, in words.
+/// Checks an unpacked archive, and ends what was pending in it.
 fn prepare(
     home: &Path,
     file: &Path,
     unpacked: &Path,
     manifest: BackupManifest,
     now: DateTime<Utc>,
-) -> Result<(BackupManifest, String), BackupError> {
+) -> Result<(BackupManifest, settle::SettledStore), BackupError> {
     match store::check_integrity(unpacked) {
         Ok(()) => {}
         Err(OpenError::Newer { .. }) => {
@@ -195,7 +227,7 @@ fn prepare(
         let made = DirBuilder::new().recursive(true).mode(0o700).create(&folder);
         made.map_err(|error| unwritable(&folder, error))?;
     }
-    Ok((manifest, settled.pending))
+    Ok((manifest, settled))
 }
 
 /// Returns the records of the home that the backup does not have. Times would tell less, because a clock may have been
@@ -237,6 +269,10 @@ fn unwritable(path: &Path, error: io::Error) -> BackupError {
 
 /// Unpacks the whole archive into a new folder.
 fn unpack(file: &Path, into: &Path, report: ReadReport<'_>) -> Result<BackupManifest, BackupError> {
+    // To open a pipe would wait for a writer.
+    if fs::metadata(file).is_ok_and(|meta| !meta.is_file()) {
+        return Err(damaged(file, "it is not a file"));
+    }
     let opened = File::open(file);
     let opened = opened.map_err(BackupError::io(format!("cannot read {}", file.display())))?;
     let made = DirBuilder::new().mode(0o700).create(into);
@@ -296,10 +332,22 @@ fn unpack_entry(
             let mode = entry.header().mode().map_err(|error| damaged(file, error))?;
             let mut options = OpenOptions::new();
             options.write(true).create_new(true).mode(mode & 0o700 | 0o600);
-            let to = options.open(&place).map_err(|error| misplaced(file, &place, error))?;
-            copy(entry, to, |error| damaged(file, error), |error| unwritable(&place, error))
+            let mut to = options.open(&place).map_err(|error| misplaced(file, &place, error))?;
+            copy(entry, &mut to, |error| damaged(file, error), |error| unwritable(&place, error))?;
+            keep_time(entry, &to);
+            Ok(())
         }
         _ => Err(strange()),
+    }
+}
+
+/// Gives a file the time of its last change. Archives of former versions do not have it.
+fn keep_time(entry: &Entry<'_, impl Read>, file: &File) {
+    let seconds = entry.header().mtime().ok().filter(|seconds| *seconds > 0);
+    let modified = seconds.and_then(|it| UNIX_EPOCH.checked_add(Duration::from_secs(it)));
+    // What a hostile archive names may be no time of a file.
+    if let Some(modified) = modified {
+        file.set_modified(modified).ok();
     }
 }
 
@@ -316,7 +364,7 @@ fn misplaced(file: &Path, place: &Path, error: io::Error) -> BackupError {
 /// Copies the content of an entry. An error of the archive is told from one of the disk that it comes to.
 fn copy(
     from: &mut impl Read,
-    mut to: File,
+    to: &mut File,
     unreadable: impl Fn(io::Error) -> BackupError,
     unwritable: impl Fn(io::Error) -> BackupError,
 ) -> Result<(), BackupError> {

@@ -13,6 +13,7 @@ use super::{
 use crate::bus::{Bus, notices};
 use crate::replies;
 use crate::store::StoreTrouble;
+use crate::workspace::lost::LostWorkspace;
 
 /// `[backup]`: where, how often, and how many are kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -148,7 +149,10 @@ async fn tell_of_failure(
     error: &BackupError,
     told: &mut ReportedTroubles,
 ) {
-    let words = replies::backup_failed(folder.display(), error);
+    let words = match error {
+        BackupError::WorkspaceLost(lost) => replies::workspace_lost(lost),
+        error => replies::backup_failed(folder.display(), error),
+    };
     if notices::send_to_owner(bus, "backup trouble", words).await {
         told.note_told();
     }
@@ -258,6 +262,9 @@ async fn attempt(home: &Path, config: &Config, now: DateTime<Utc>) -> Result<Att
             // A former version did not remember it.
             remember(&home, folder, last);
             return Ok(Attempt::Later(wait));
+        }
+        if let Some(lost) = LostWorkspace::find(&home.join("workspace")) {
+            return Err(BackupError::WorkspaceLost(lost));
         }
         if !known_folder::is_known(&home, folder) {
             fs::create_dir_all(folder)

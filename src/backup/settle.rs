@@ -28,14 +28,15 @@ pub(super) struct SinceBackup {
 
 /// A store that was settled.
 pub(super) struct SettledStore {
-    /// The message for the owner.
+    /// The message for the owner, with everything that was pending.
     pub(super) pending: String,
+    pub(super) work: RestoredWork,
     /// Files that are to be deleted.
     pub(super) forgotten: Vec<WorkspacePath>,
 }
 
 /// Migrates the store, ends what was pending in one transaction, takes over newer marks, and forgets again. The
-/// message for the owner is also queued if there is an owner.
+/// message for the owner is also queued if there is an owner, with fewer entries.
 pub(super) fn settle(
     home: &Path,
     since: &SinceBackup,
@@ -46,14 +47,13 @@ pub(super) fn settle(
         restored::keep_newer_marks(store, &since.marks)?;
         let forgotten = forget_again::in_store(store, &since.forgotten, &since.files)?;
         channels::restored::end_logins(store)?;
-        let words = replies::restored(
-            &manifest.made.format("%Y-%m-%d %H:%M UTC").to_string(),
-            &RestoredWork { forgotten: since.forgotten.len(), ..end_all(store, now)? },
-        );
+        let made = manifest.made.format("%Y-%m-%d %H:%M UTC").to_string();
+        let work = RestoredWork { forgotten: since.forgotten.len(), ..end_all(store, now)? };
         if let Some(owner) = people::owner_address(store)? {
+            let words = replies::restored(&made, &work, replies::RESTORED_LISTED_MAX);
             outbox::put(store, &owner, None, &words)?;
         }
-        Ok(SettledStore { pending: words, forgotten })
+        Ok(SettledStore { pending: replies::restored(&made, &work, usize::MAX), work, forgotten })
     })
 }
 

@@ -224,10 +224,10 @@ pub fn state(store: &Connection, id: DeliveryId) -> rusqlite::Result<(String, Op
 pub fn has_lost_file(store: &Connection, id: DeliveryId) -> rusqlite::Result<bool> {
     store
         .prepare_cached(
-            "SELECT 1 FROM outbox WHERE id = ?1 AND json_type(body, '$.file') IS NOT NULL
+            "SELECT 1 FROM outbox WHERE id = ?1 AND iif(json_valid(body), json_type(body, '$.file'), NULL) IS NOT NULL
              AND EXISTS (SELECT 1 FROM chunks WHERE delivery = ?1)
              AND NOT EXISTS (SELECT 1 FROM chunks WHERE delivery = ?1
-                             AND json_type(body, '$.file') IS NOT NULL)",
+                             AND iif(json_valid(body), json_type(body, '$.file'), NULL) IS NOT NULL)",
         )?
         .exists([id])
 }

@@ -16,7 +16,8 @@ pub struct PendingMessage {
 /// Ends all messages that wait or are being worked on. Returns them, oldest first.
 pub fn end_incoming(store: &Connection) -> rusqlite::Result<Vec<PendingMessage>> {
     let mut rows = store.prepare(
-        "SELECT channel, chat, thread, ifnull(json_extract(message, '$.body.text'), '') FROM inbound
+        "SELECT channel, chat, thread, ifnull(iif(json_valid(message),
+             json_extract(message, '$.body.text'), NULL), '') FROM inbound
          WHERE state <> 'done' AND json_valid(message) ORDER BY id",
     )?;
     let pending =

@@ -62,7 +62,7 @@ pub(super) enum CliCommand {
     Restore {
         /// The file of the backup
         file: PathBuf,
-        /// Move what is in the home into a folder beside it
+        /// Move the data that is in the home into a folder `before-restore-…` in it
         #[arg(long)]
         replace: bool,
         /// As JSON

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use anyhow::ensure;
 use chrono::Utc;
 use serde_json::json;
 
@@ -14,6 +15,7 @@ use crate::backup::restore::{Existing, restore_reporting};
 use crate::backup::{self, SkippedEntries, archive};
 use crate::config;
 use crate::short_text::one_line;
+use crate::workspace::lost::LostWorkspace;
 
 /// Makes a backup. It fails after the backup is made if some of the files are not in it.
 pub(super) fn back_up(
@@ -22,11 +24,15 @@ pub(super) fn back_up(
     form: ResultForm,
 ) -> anyhow::Result<ExitCode> {
     let now = Utc::now();
+    let is_output = file.as_deref() == Some(Path::new("-"));
+    ensure!(!is_output, "a backup is not written to the standard output: name a file");
     let file = file.unwrap_or_else(|| PathBuf::from(backup::file_name(now)));
     let mut progress = ProgressLine::new("Backing up", None);
     let made = archive::write_reporting(home, &file, now, &mut |bytes| progress.add(bytes))?;
     drop(progress);
-    let code = if made.left_out.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    let lost = LostWorkspace::find(&home.join("workspace"));
+    let is_whole = made.left_out.is_empty() && lost.is_none();
+    let code = if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     let folders = made.moved_to.iter();
     let folders = folders.map(|it| format!("{}/", one_line(&it.to_string_lossy())));
     let folders = folders.collect::<Vec<_>>();
@@ -43,6 +49,7 @@ pub(super) fn back_up(
             "moved_to": folders,
             "left_out": made.left_out.count,
             "left_out_named": named.collect::<Vec<_>>(),
+            "workspace_lost": lost.map(|lost| lost.to_string()),
         }));
         return Ok(code);
     }
@@ -66,6 +73,10 @@ pub(super) fn back_up(
             "peacrab: the backup was made, but it is not whole. {} of the files and folders cannot be read:\n- {lines}",
             made.left_out.count
         )));
+    }
+    if let Some(lost) = lost {
+        let words = format!("peacrab: the backup was made without the workspace: {lost}");
+        print::error(&print::strip_control(&words));
     }
     Ok(code)
 }
@@ -96,17 +107,38 @@ pub(super) fn restore(
     let restored = restore_reporting(home, file, existing, Utc::now(), report)?;
     drop(progress);
     if form == ResultForm::Json {
+        let work = restored.work;
+        let links = restored.links.iter();
+        let links =
+            links.map(|link| json!({ "name": link.name, "target": link.target.to_string_lossy() }));
         print::json(&json!({
             "home": home,
             "made": restored.manifest.made,
             "before": restored.before,
+            "links": links.collect::<Vec<_>>(),
             "pending": restored.pending,
+            "pending_work": {
+                "incoming": work.incoming,
+                "outgoing": work.outgoing,
+                "calls": work.calls,
+                "jobs": work.jobs,
+                "turns": work.turns,
+                "tasks": work.tasks,
+            },
         }));
         return Ok(());
     }
     print::line(&format!("Restored into {}.", home.display()));
     if let Some(before) = restored.before {
         print::line(&format!("The earlier data is in {}.", before.display()));
+    }
+    for link in &restored.links {
+        print::line(&format!(
+            "{} was a link to {}, and is in the home itself now. To have it there again, stop the daemon, move it, and make \
+             the link again.",
+            link.name,
+            link.target.display()
+        ));
     }
     print::line(&restored.pending);
     let config = config::file(home, on.config.as_deref());

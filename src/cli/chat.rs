@@ -24,6 +24,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::invocation::Invocation;
 use super::print;
 use super::shell_words::in_shell;
+use crate::backup::restore;
 use crate::channels::markup::unescaped;
 use crate::config::{self, Environment, TERMINAL};
 use crate::control::listing::{self, Listing};
@@ -159,7 +160,11 @@ fn not_there(home: &Path) -> anyhow::Error {
             anyhow!("no daemon runs on {}: {}", home.display(), replies::LAST_START_FOUND_DAMAGE)
         }
         None => {
-            anyhow!("no daemon runs on {}: start it with {}", home.display(), start_command(home))
+            let cut_off = restore::is_unfinished(home)
+                .then(|| format!(" ({})", replies::RESTORE_CUT_OFF))
+                .unwrap_or_default();
+            let start = start_command(home);
+            anyhow!("no daemon runs on {}{cut_off}: start it with {start}", home.display())
         }
     }
 }

@@ -1,5 +1,6 @@
 //! `peacrab check`: what would start with the config as it is. Nothing is started, and nobody is asked.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
@@ -8,6 +9,7 @@ use super::chat::{self, DaemonState};
 use super::invocation::{Invocation, warnings};
 use super::print::{self, ResultForm};
 use super::{USED_WRONGLY, refuse};
+use crate::backup::restore;
 use crate::channels::markup::unescaped;
 use crate::config::{self, Config, ConfigErrors};
 use crate::replies;
@@ -52,7 +54,7 @@ fn show(on: &Invocation, loaded: &Result<Config, ConfigErrors>, daemon: &DaemonS
                 }
                 DaemonState::Silent(why) => print::wrapped("", &format!("warning: {why}")),
             }
-            let warnings = warnings(config, home);
+            let warnings = shown_warnings(config, home);
             warnings.iter().for_each(|warning| print::wrapped("", &format!("warning: {warning}")));
             match config.exposure_warning(home) {
                 None => ExitCode::SUCCESS,
@@ -73,6 +75,12 @@ fn show(on: &Invocation, loaded: &Result<Config, ConfigErrors>, daemon: &DaemonS
     }
 }
 
+/// The warnings of the config, and one of a restore that was cut off.
+fn shown_warnings(config: &Config, home: &Path) -> Vec<String> {
+    let cut_off = restore::is_unfinished(home).then(|| replies::RESTORE_CUT_OFF.to_owned());
+    warnings(config, home).into_iter().chain(cut_off).collect()
+}
+
 /// The same for a script, and the exit code.
 fn report(
     on: &Invocation,
@@ -88,7 +96,7 @@ fn report(
     let mut faults = Vec::new();
     match loaded {
         Ok(config) => {
-            let mut warnings = warnings(config, home);
+            let mut warnings = shown_warnings(config, home);
             match daemon {
                 DaemonState::Starting(holder) => warnings.push(chat::not_open_yet(holder)),
                 DaemonState::Silent(why) => warnings.push(why.clone()),

@@ -11,7 +11,7 @@ use chrono::Utc;
 use super::chat::DaemonState;
 use super::invocation::{Invocation, warnings};
 use super::{chat, print, systemd};
-use crate::backup::{self, known_folder};
+use crate::backup::{self, known_folder, restore};
 use crate::channels::{self, Channel};
 use crate::config::{self, Config, ConfigErrors, last_good};
 use crate::control::{ControlRequest, Response, Status};
@@ -22,6 +22,7 @@ use crate::doctor::{
     Finding, Repair, Severity, daemon as daemon_checks, files, links, machine,
     service as service_checks, store as store_checks, wear, workspace,
 };
+use crate::replies;
 use crate::sandbox::{self, SandboxLevel, SandboxState};
 use crate::store;
 use crate::tasks::schedule;
@@ -89,8 +90,19 @@ fn check_here(
     let store = store_checks::check_store(home, status.map(|status| status.health.store));
     let mut findings = config_findings(on, loaded, store.is_readable);
     findings.extend(rights);
-    findings.push(store.finding);
-    findings.push(workspace::check_workspace(home, store.was_used));
+    match restore::is_unfinished(home) {
+        // What is missing is in the folder of the restore.
+        true => findings.push(
+            Finding::wrong("restore", replies::RESTORE_CUT_OFF)
+                .advise(format!("start the daemon: {}", chat::start_command(home))),
+        ),
+        false => {
+            findings.push(store.finding);
+            // A daemon that runs has a log of its own.
+            findings.extend(status.is_none().then(|| store_checks::check_log(home)).flatten());
+            findings.push(workspace::check_workspace(home, store.was_used));
+        }
+    }
     findings.push(machine::check_disk(home));
     findings.push(wear::check_wear(home, Path::new("/sys")));
     // A store that is locked would be waited for once more.

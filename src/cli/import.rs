@@ -98,9 +98,9 @@ pub(super) fn import(
         on.home.display()
     );
     let progress = ProgressLine::new("Importing", None);
-    let report = Report::default();
+    let (report, program) = (Report::default(), on.program());
     let folder = format!("{FOLDER}/{}", bot.name()).parse()?;
-    let mut import = Import { bot, home: &on.home, folder, into: None, report, progress };
+    let mut import = Import { bot, home: &on.home, program, folder, into: None, report, progress };
     import.copy_files(inner.as_ref().unwrap_or(&root))?;
     if inner.is_some() {
         import.name_others(&root, path);
@@ -116,6 +116,7 @@ pub(super) fn import(
         let left_out: String = left_out.iter().map(|line| format!("\n- {line}")).collect();
         bail!("found no data of {} in {}{left_out}", bot.name(), path.display());
     }
+    import.into.take().map(NewFolder::finish).transpose()?;
     atomic_file::give_to_owner(&on.home, &on.home.join("downloads"))
         .context("cannot give the files to the account of the home")?;
     let Import { report, progress, folder, .. } = import;
@@ -130,6 +131,8 @@ pub(super) fn import(
 struct Import<'a> {
     bot: OtherBot,
     home: &'a Path,
+    /// The command by which people start this program for the home.
+    program: String,
     /// Its path in the home. An import never overwrites an earlier one: once it is made, it may have a number.
     folder: WorkspacePath,
     /// None as long as nothing was imported.
@@ -308,7 +311,10 @@ impl Import<'_> {
         };
         match folder.read_text("jobs.json".as_ref(), JOBS_BYTES_MAX) {
             Ok(text) => match read_jobs(&text, Utc::now()) {
-                Some(jobs) => self.report.jobs.extend(jobs),
+                Some(jobs) => {
+                    let jobs = jobs.into_iter().map(|job| job.started_by(&self.program));
+                    self.report.jobs.extend(jobs);
+                }
                 None => self.leave_out(path, "cannot be read"),
             },
             Err(UnreadFile::Missing) => {}
@@ -415,7 +421,7 @@ fn words(report: &Report, shown: &WorkspacePath) -> String {
         &report.sessions,
     );
     let jobs: Vec<_> = report.jobs.iter().map(|job| job.line.clone()).collect();
-    list("Jobs. None was created. Run the lines that you want, for this home:", &jobs);
+    list("Jobs. None was created. Run the lines that you want:", &jobs);
     list("Left out:", &report.left_out.all());
     words
 }

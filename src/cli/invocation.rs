@@ -7,6 +7,7 @@ use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
 use super::chat;
 use super::shell_words::with_program;
+use crate::backup::restore;
 use crate::config::{self, Config, ConfigErrors, Environment, last_good};
 use crate::control::{ControlRequest, Response};
 use crate::daemon::logging;
@@ -90,11 +91,24 @@ impl Invocation {
         if chat::is_reached(&self.home).await? {
             return chat::ask(&self.home, request).await;
         }
-        if !store::has_store(&self.home) {
+        if !store::has_store(&self.home) && !restore::is_unfinished(&self.home) {
             return Err(chat::no_data(&self.home));
+        }
+        if request.only_reads() {
+            self.refuse_unmigrated()?;
         }
         let daemon = Daemon::open(self.plan(self.prepare()?)?).await?;
         chat::ask_in_memory(daemon.control_server(), request, &self.program()).await
+    }
+
+    /// Returns an error if only a start of the daemon may bring the store up to date, of a command that only shows something:
+    /// the version that wrote it could not open it any more. Only where no daemon runs.
+    pub(super) fn refuse_unmigrated(&self) -> anyhow::Result<()> {
+        // The next opening finishes a restore that was cut off, and that has the store.
+        if !restore::is_unfinished(&self.home) {
+            store::refuse_unmigrated(&self.home)?;
+        }
+        Ok(())
     }
 
     /// The owner's time zone as the daemon knows it: of the config, of USER.md, or of this machine.

@@ -15,7 +15,7 @@ pub(super) struct RetentionSection {
     /// Days after which a closed conversation, and turns that were summed up, are deleted.
     conversation_days: Within<30, 36_500, 365>,
     /// Size of the database, in MB. Above it, conversations are deleted earlier, the oldest first, but
-    /// none of the last 30 days.
+    /// none of the last 30 days; then records of what was done, but none of the last 32 days.
     database_max_mb: Within<50, 1_000_000, 2_000>,
 }
 

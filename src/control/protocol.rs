@@ -117,6 +117,29 @@ impl ControlRequest {
             Self::Pair { .. } | Self::People { .. } | Self::Send(_) => false,
         }
     }
+
+    /// Returns true if the request shows something and stores nothing.
+    pub fn only_reads(&self) -> bool {
+        match self {
+            Self::Status
+            | Self::Usage
+            | Self::Actions { .. }
+            | Self::Listing { .. }
+            | Self::Why { .. }
+            | Self::Sessions { .. }
+            | Self::Doctor
+            | Self::Budget { json: true, .. } => true,
+            Self::Pair { words } | Self::People { words } | Self::Budget { words, .. } => {
+                // `p5` shows a person.
+                words.len() <= 1 || words[0].eq_ignore_ascii_case("show")
+            }
+            Self::Cron { wanted, .. } => wanted.action.only_reads(),
+            Self::Heartbeat { wish, .. } => *wish == HeartbeatRequest::Show,
+            #[cfg(feature = "gateway")]
+            Self::Web { request } => *request == WebRequest::Logins,
+            Self::Reload | Self::Send(_) | Self::Chat { .. } => false,
+        }
+    }
 }
 
 /// A request about conversations.
@@ -136,7 +159,7 @@ pub enum SessionsRequest {
 
 /// A request about the web page.
 #[cfg(feature = "gateway")]
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WebRequest {
     /// A link for the owner, for a person of the config, or for one with a number such as `p5`.

@@ -14,8 +14,8 @@ use chrono_tz::Tz;
 use rusqlite::{Connection, OptionalExtension, Row, named_params, params};
 use serde::{Deserialize, Serialize};
 
-pub use before_images::BeforeImages;
 use before_images::GRACE;
+pub use before_images::{BeforeImages, UndoLimits};
 pub use found_changes::{ActionAuthor, FoundChange, note, was_reported};
 pub use private::ActionReader;
 pub use pruning::{BlobsWanted, PruneMark, prune, prune_commands};
@@ -326,7 +326,9 @@ pub fn find_interrupted(
 
 /// Marks the action that a finished call has undone. An action that the marked one had undone is no longer undone.
 pub fn mark_undone(store: &Connection, call: CallId) -> rusqlite::Result<()> {
-    const UNDOES: &str = "(SELECT json_extract(intent, '$.undoes') FROM calls WHERE id = ?)";
+    const UNDOES: &str =
+        "(SELECT iif(json_valid(intent), json_extract(intent, '$.undoes'), NULL) FROM calls
+        WHERE id = ?)";
     let now = Time::now();
     store
         .prepare_cached(&format!("UPDATE calls SET undone = ? WHERE id = {UNDOES}"))?
@@ -334,7 +336,7 @@ pub fn mark_undone(store: &Connection, call: CallId) -> rusqlite::Result<()> {
     store
         .prepare_cached(&format!(
             "UPDATE calls SET undone = NULL WHERE id =
-             (SELECT json_extract(intent, '$.undoes') FROM calls WHERE id = {UNDOES})"
+             (SELECT iif(json_valid(intent), json_extract(intent, '$.undoes'), NULL) FROM calls WHERE id = {UNDOES})"
         ))?
         .execute([call])?;
     Ok(())

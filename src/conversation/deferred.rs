@@ -248,8 +248,8 @@ pub fn drop_all_of(store: &Connection, account: &PersonAccount) -> rusqlite::Res
     store
         .prepare_cached(
             "UPDATE deferred_calls SET untold = NULL, turn = NULL, held = 0, queued = 0, state = 'denied'
-             WHERE (state = 'open' OR queued = 1) AND known_on = ? AND json_valid(sender)
-             AND json_extract(sender, '$.id') = ?",
+             WHERE (state = 'open' OR queued = 1) AND known_on = ?
+             AND iif(json_valid(sender), json_extract(sender, '$.id'), NULL) = ?",
         )?
         .execute(params![account.channel, account.sender])
         .map(drop)

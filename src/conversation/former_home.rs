@@ -28,11 +28,11 @@ pub struct WrittenFile {
 /// Returns all written files, oldest first.
 pub fn written_files(store: &Connection) -> rusqlite::Result<Vec<WrittenFile>> {
     let mut rows = store.prepare(
-        "SELECT json_extract(c.undo, '$.path'), c.tool, s.id, t.id, t.sender, s.chat_kind, EXISTS (SELECT 1 FROM asks a
+        "SELECT iif(json_valid(c.undo), json_extract(c.undo, '$.path'), NULL), c.tool, s.id, t.id, t.sender, s.chat_kind, EXISTS (SELECT 1 FROM asks a
              WHERE a.call = c.id AND a.kind = 'approval'), s.channel, s.chat, s.thread
          FROM calls c JOIN turns t ON t.id = c.turn JOIN sessions s ON s.id = t.session
-         WHERE c.state IN ('done', 'interrupted') AND c.undone IS NULL AND json_valid(c.undo)
-             AND s.kind <> 'command' AND json_extract(c.undo, '$.path') IS NOT NULL
+         WHERE c.state IN ('done', 'interrupted') AND c.undone IS NULL AND s.kind <> 'command'
+             AND iif(json_valid(c.undo), json_extract(c.undo, '$.path'), NULL) IS NOT NULL
          ORDER BY c.id",
     )?;
     let rows = rows.query_map([], |row| {

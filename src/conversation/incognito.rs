@@ -64,7 +64,7 @@ pub fn end(store: &Connection, at: &Address, row: Option<RowId>) -> rusqlite::Re
 pub fn due(store: &Connection) -> rusqlite::Result<Vec<SessionId>> {
     let mut rows = store.prepare_cached(
         "SELECT id FROM sessions WHERE incognito IS NOT NULL AND closed IS NOT NULL
-         AND NOT ifnull(json_extract(incognito, '$.is_erased'), 0)
+         AND NOT ifnull(iif(json_valid(incognito), json_extract(incognito, '$.is_erased'), NULL), 0)
          AND NOT EXISTS (SELECT 1 FROM turns WHERE session = sessions.id AND ending IS NULL) LIMIT ?",
     )?;
     let limit = i64::try_from(ERASED_MAX).expect("a small number");

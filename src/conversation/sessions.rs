@@ -73,8 +73,8 @@ pub fn private_of(store: &Connection, account: &PersonAccount) -> rusqlite::Resu
     let mut open = store.prepare_cached(
         "SELECT s.channel, s.chat, s.thread FROM sessions s
          WHERE s.closed IS NULL AND s.kind = 'chat' AND s.channel = ? AND s.chat_kind = ?
-         AND EXISTS (SELECT 1 FROM turns t WHERE t.session = s.id AND json_valid(t.sender)
-             AND json_extract(t.sender, '$.id') = ?)",
+         AND EXISTS (SELECT 1 FROM turns t WHERE t.session = s.id
+             AND iif(json_valid(t.sender), json_extract(t.sender, '$.id'), NULL) = ?)",
     )?;
     let chat_kind = Json(ChatKind::Private);
     let with_turns =

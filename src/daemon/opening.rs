@@ -22,14 +22,16 @@ use crate::daemon::{Daemon, DaemonParts};
 use crate::people::{self, Access};
 use crate::replies;
 use crate::store::{
-    FILE, FreeSpace, HomeLock, MigrationProgress, OnFull, OpenError, Store, StoreError,
-    StoreOptions, Sync, try_read,
+    FILE, FreeSpace, HomeLock, LostLog, MigrationProgress, OnFull, OpenError, Store, StoreError,
+    StoreOptions, Sync, find_lost_log, try_read,
 };
 use crate::tasks::{schedule, subagents};
 use crate::trust::path_watch;
 use crate::turn::background;
 use crate::types::message::ChannelName;
 use crate::types::safe_mode::SafeMode;
+use crate::workspace::Workspace;
+use crate::workspace::lost::LostWorkspace;
 use crate::workspace::skills;
 
 /// Pause before a full disk is checked again.
@@ -48,6 +50,8 @@ pub(super) struct OpenedStore {
     pub(super) at: Instant,
     /// The newest time in the store.
     pub(super) newest: Option<DateTime<Utc>>,
+    /// Set if changes were lost with the log of the database.
+    lost_log: Option<LostLog>,
 }
 
 /// The store and the folders of a home that were not there before it was opened.
@@ -124,6 +128,10 @@ pub(super) async fn store(
     let DaemonParts { home, store: options, channels, .. } = parts;
     // A crash may have interrupted a restore.
     backup::restore::finish(home)?;
+    let lost_log = find_lost_log(home);
+    if let Some(lost) = lost_log {
+        tracing::error!(?lost, "The log of the database is lost, with the newest changes");
+    }
     let at = Instant::now();
     let mut is_waiting = false;
     // None once the owner knows that it waits.
@@ -159,7 +167,16 @@ pub(super) async fn store(
         tracing::info!(calls, "Booked model calls with an estimate, because their end was lost");
     }
     let newest = store.read(schedule::newest).await.context("cannot read the store")?;
-    Ok((store, OpenedStore { at, newest }))
+    Ok((store, OpenedStore { at, newest, lost_log }))
+}
+
+/// Opens the workspace, or makes that of a new home. One that is gone is not made anew.
+pub(super) fn workspace(parts: &DaemonParts) -> anyhow::Result<Workspace> {
+    let root = parts.home.join("workspace");
+    match LostWorkspace::find(&root) {
+        Some(lost) => Err(lost.into()),
+        None => Workspace::open_in(&root, parts.skill_environment.clone()),
+    }
 }
 
 /// Tells the owner that the daemon cannot start. Nothing is sent if nobody is known as the owner.
@@ -207,10 +224,13 @@ pub(super) struct PreparedStore {
 }
 
 /// Ends work that was left behind, reads what is kept in memory, and notifies the owner if the store was opened on a full
-/// disk.
-pub(super) async fn prepare(bus: &Bus) -> Result<PreparedStore, StoreError> {
+/// disk or without its log.
+pub(super) async fn prepare(bus: &Bus, opened: &OpenedStore) -> Result<PreparedStore, StoreError> {
     keep_owner_place(bus).await?;
     let full_disk_noticed = notify_if_full(bus).await;
+    if opened.lost_log.is_some() {
+        notices::send_to_owner(bus, "lost log", replies::LOG_LOST.to_owned()).await;
+    }
     report_cut_off(bus).await?;
     tidy_subagents(bus).await?;
     let activations = bus.people.activations.clone();

@@ -42,21 +42,32 @@ const FREE_PAGES_KEPT: u32 = 4_096;
 /// Conversations are kept for at least this time, however large the database is.
 const CONVERSATIONS_KEPT_MIN: chrono::Duration = chrono::Duration::days(30);
 
+/// Records of finished work are kept for at least this time, however large the database is: longer than a month, which
+/// budgets and usage sum up, undo reaches back, and missed messages of a silent chat are fetched.
+const RECORDS_KEPT_MIN: chrono::Duration = chrono::Duration::days(32);
+
 /// Deletes a slice of the rows older than a time. Returns the number of rows.
 type Prune = fn(&Connection, DateTime<Utc>) -> rusqlite::Result<usize>;
 
+/// The retention of a table's rows.
+enum RowRetention {
+    /// That of records of finished work, which a database that is too large shortens.
+    Record,
+    Fixed(chrono::Duration),
+}
+
 /// The tables to prune, with their retention.
-const PRUNED: &[(Prune, chrono::Duration)] = &[
-    (journal::prune, KEPT),
-    (outbox::prune, KEPT),
-    (asks::prune, KEPT),
-    (deferred::prune, KEPT),
-    (schedule::prune_webhook_calls, KEPT),
+const PRUNED: &[(Prune, RowRetention)] = &[
+    (journal::prune, RowRetention::Record),
+    (outbox::prune, RowRetention::Record),
+    (asks::prune, RowRetention::Record),
+    (deferred::prune, RowRetention::Record),
+    (schedule::prune_webhook_calls, RowRetention::Record),
     // Each kind has a retention of its own.
-    (background::prune, chrono::Duration::zero()),
-    (actions::prune_commands, KEPT),
-    (prune_usage, KEPT),
-    (forgotten::prune, forgotten::KEPT),
+    (background::prune, RowRetention::Fixed(chrono::Duration::zero())),
+    (actions::prune_commands, RowRetention::Record),
+    (prune_usage, RowRetention::Record),
+    (forgotten::prune, RowRetention::Fixed(forgotten::KEPT)),
 ];
 
 /// Deletes old data at the start and once a day.
@@ -120,10 +131,12 @@ impl Pruner {
 
     async fn tidy(&self, now: DateTime<Utc>) -> Result<(), StoreError> {
         let store = &self.turns.services.bus.store;
-        prune_rows(store, now, self.retention).await?;
-        self.tidy_attachments(now).await?;
-        self.turns.actions.sweep(self.opened.at.elapsed(), blobs_wanted).await?;
-        return_free_pages(store).await
+        // A part that fails does not delay the others.
+        let pruned = prune_rows(store, now, self.retention).await;
+        let tidied = self.tidy_attachments(now).await;
+        let swept = self.turns.actions.sweep(self.opened.at.elapsed(), blobs_wanted).await;
+        let returned = return_free_pages(store).await;
+        pruned.and(tidied).and(swept).and(returned)
     }
 
     /// Deletes attachments that are too old or too many, remains of a deletion that a crash interrupted, and
@@ -143,15 +156,16 @@ impl Pruner {
     }
 }
 
-/// Deletes all rows that are too old at `now`. While the database is too large, deletes conversations earlier.
+/// Deletes all rows that are too old at `now`. While the database is too large, deletes conversations earlier, and then records
+/// of finished work.
 pub async fn prune_rows(
     store: &Store,
     now: DateTime<Utc>,
     retention: Retention,
 ) -> Result<(), StoreError> {
-    let mut kept = retention.kept;
+    let (mut kept, mut records_kept) = (retention.kept, KEPT);
     loop {
-        forget_records(store, now).await?;
+        forget_records(store, now, records_kept).await?;
         if forget_conversations(store, now - kept).await? > 0 {
             // The deleted rows no longer hold records that are too old.
             continue;
@@ -160,17 +174,21 @@ pub async fn prune_rows(
         if bytes <= retention.database_bytes_max {
             return Ok(());
         }
-        if kept <= CONVERSATIONS_KEPT_MIN {
+        if kept > CONVERSATIONS_KEPT_MIN {
+            kept = CONVERSATIONS_KEPT_MIN.max(kept * 3 / 4);
+        } else if records_kept > RECORDS_KEPT_MIN {
+            records_kept = RECORDS_KEPT_MIN.max(records_kept * 3 / 4);
+        } else {
             tracing::warn!(
                 bytes,
                 "The database is too large, but nothing older than a month is left"
             );
             return Ok(());
         }
-        kept = CONVERSATIONS_KEPT_MIN.max(kept * 3 / 4);
         tracing::info!(
             bytes,
             days = kept.num_days(),
+            days_of_records = records_kept.num_days(),
             "The database is too large, old data will be deleted earlier"
         );
     }
@@ -189,11 +207,19 @@ async fn forget_conversations(store: &Store, before: DateTime<Utc>) -> Result<us
     }
 }
 
-/// Deletes records of finished work that are too old, in slices.
-async fn forget_records(store: &Store, now: DateTime<Utc>) -> Result<(), StoreError> {
+/// Deletes records of finished work that are older than `records_kept`, and rows with a retention of their own, in slices.
+async fn forget_records(
+    store: &Store,
+    now: DateTime<Utc>,
+    records_kept: chrono::Duration,
+) -> Result<(), StoreError> {
     loop {
-        let slices = PRUNED.iter().map(|(prune, kept)| {
-            let (prune, before) = (*prune, now - *kept);
+        let slices = PRUNED.iter().map(|(prune, retention)| {
+            let kept = match retention {
+                RowRetention::Record => records_kept,
+                RowRetention::Fixed(kept) => *kept,
+            };
+            let (prune, before) = (*prune, now - kept);
             store.write("prune", Sync::Later, move |store| prune(store, before))
         });
         // A table that cannot be pruned does not delay the others.
@@ -212,7 +238,7 @@ async fn forget_records(store: &Store, now: DateTime<Utc>) -> Result<(), StoreEr
     }
     let mut mark = Some(PruneMark::default());
     while let Some(from) = mark {
-        let prune = move |store: &Connection| actions::prune(store, now - KEPT, from);
+        let prune = move |store: &Connection| actions::prune(store, now - records_kept, from);
         mark = store.write("prune actions", Sync::Later, prune).await?;
         sleep(SLICE_PAUSE).await;
     }

@@ -16,12 +16,10 @@ use crate::atomic_file;
 use crate::bus::notices;
 use crate::replies;
 use crate::services::Services;
+use crate::workspace::lost::RECORD;
 use crate::workspace::merge::merge;
 use crate::workspace::template::files;
 use crate::workspace::{FileChange, FileError, Hash, Workspace, WorkspacePath};
-
-/// The file within the home with the texts of the template as it was last seen.
-pub const FILE: &str = "template.json";
 
 /// The folder within the home for new texts of files that were changed.
 pub const FOLDER: &str = "template";
@@ -144,7 +142,7 @@ pub(super) async fn follow(services: &Services, home: &Path) {
     // Written last, so that the owner is notified again after a crash before it.
     let Some(record) = record else { return };
     let text = serde_json::to_vec_pretty(&record).expect("texts by their names");
-    if let Err(error) = atomic_file::replace(&home.join(FILE), &text, atomic_file::PRIVATE) {
+    if let Err(error) = atomic_file::replace(&home.join(RECORD), &text, atomic_file::PRIVATE) {
         tracing::warn!(%error, "Cannot keep the state of the workspace's template");
     }
 }
@@ -327,7 +325,7 @@ fn write_private(folder: &Path, name: &str, text: &[u8]) -> io::Result<()> {
 
 /// Reads the record, which is empty if there is none. None if its content is broken.
 fn read_record(home: &Path) -> anyhow::Result<Option<TemplateRecord>> {
-    let text = match fs::read(home.join(FILE)) {
+    let text = match fs::read(home.join(RECORD)) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Some(BTreeMap::new())),
         Err(error) => return Err(error.into()),

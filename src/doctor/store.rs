@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::Finding;
 use crate::people;
-use crate::store::{self, ANEW, OpenError};
+use crate::store::{self, ANEW, LostLog, OpenError};
 
 /// The result of the check.
 pub struct StoreCheck {
@@ -45,6 +45,20 @@ pub fn check_store(home: &Path, daemon_writes: Option<bool>) -> StoreCheck {
         Err(error) => failure(&error, daemon_writes),
     };
     StoreCheck { finding, is_readable, was_used: !is_begun }
+}
+
+/// Describes the loss of the store's log, which the next start could no longer see. None if nothing is known to be lost.
+pub fn check_log(home: &Path) -> Option<Finding> {
+    let words = match store::find_lost_log(home)? {
+        LostLog::Missing => {
+            "state.db-wal is missing, and state.db-shm, which belongs to it, is not"
+        }
+        LostLog::Unreadable => "state.db-wal cannot be read",
+    };
+    let words = format!("{words}: the newest messages, answers and jobs are lost");
+    Some(Finding::warning("log of the store", words).advise(
+        "bring the file back before the next start, if it was moved; if much is missing, restore the newest backup",
+    ))
 }
 
 /// Describes a store that cannot be read. Only damage is a reason to restore a backup.

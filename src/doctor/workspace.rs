@@ -10,6 +10,7 @@ use rustix::process::geteuid;
 use super::Finding;
 use crate::process::account_name;
 use crate::workspace::Workspace;
+use crate::workspace::lost::LostWorkspace;
 use crate::workspace::skills::SkillEnvironment;
 
 /// Files and folders that are looked at. A larger workspace is looked at in part.
@@ -19,6 +20,9 @@ const ENTRIES_MAX: usize = 20_000;
 pub fn check_workspace(home: &Path, was_used: bool) -> Finding {
     const CHECK: &str = "workspace";
     let root = home.join(CHECK);
+    if let Some(lost) = LostWorkspace::find(&root) {
+        return Finding::wrong(CHECK, lost.words()).advise(lost.advice());
+    }
     if matches!(root.try_exists(), Ok(false)) {
         return match was_used {
             false => Finding::ok(CHECK, "there is none yet"),

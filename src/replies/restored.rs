@@ -5,8 +5,8 @@ use std::fmt::{Display, Write as _};
 use super::as_is;
 use crate::short_text::shortened;
 
-/// Entries of each kind that are listed; the others are counted.
-const LISTED_MAX: usize = 10;
+/// Entries of each kind that a chat message lists; the others are counted.
+pub const RESTORED_LISTED_MAX: usize = 10;
 
 /// Of one entry's text.
 const TEXT_CHARS_MAX: usize = 80;
@@ -25,8 +25,8 @@ pub struct RestoredWork {
     pub forgotten: usize,
 }
 
-/// Tells the owner what was not done.
-pub fn restored(made: &str, work: &RestoredWork) -> String {
+/// Tells the owner what was not done, with so many entries of each kind.
+pub fn restored(made: &str, work: &RestoredWork, listed_max: usize) -> String {
     let mut text = format!(
         "I was restored from a backup of {made}. I don't remember anything that came after it."
     );
@@ -39,10 +39,11 @@ pub fn restored(made: &str, work: &RestoredWork) -> String {
         return text + " It had no pending work.";
     }
     text += " I didn't do its pending work, because it may have been done since:";
-    list(&mut text, "Messages that were not answered yet", incoming);
-    list(&mut text, "Messages of mine that were not sent yet", outgoing);
-    list(&mut text, "Calls that were not made yet", calls);
-    list(&mut text, "Jobs that were due since", jobs);
+    let mut list = |title: &str, entries: &[String]| list(&mut text, title, entries, listed_max);
+    list("Messages that were not answered yet", incoming);
+    list("Messages of mine that were not sent yet", outgoing);
+    list("Calls that were not made yet", calls);
+    list("Jobs that were due since", jobs);
     if *turns > 0 {
         let _ = write!(text, "\n\nTurns that were running or waiting: {turns}.");
     }
@@ -52,19 +53,22 @@ pub fn restored(made: &str, work: &RestoredWork) -> String {
     text + "\n\nPlease ask again for anything you still need."
 }
 
-fn list(text: &mut String, title: &str, entries: &[String]) {
+fn list(text: &mut String, title: &str, entries: &[String], listed_max: usize) {
     if entries.is_empty() {
         return;
     }
     let _ = write!(text, "\n\n{title}:");
-    for entry in entries.iter().take(LISTED_MAX) {
+    for entry in entries.iter().take(listed_max) {
         let shown = shortened(&entry.replace('\n', " "), TEXT_CHARS_MAX);
         let _ = write!(text, "\n- {shown}");
     }
-    if entries.len() > LISTED_MAX {
-        let _ = write!(text, "\n- and {} more", entries.len() - LISTED_MAX);
+    if entries.len() > listed_max {
+        let _ = write!(text, "\n- and {} more", entries.len() - listed_max);
     }
 }
+
+/// Describes, on a command line, a restore that was cut off after it was decided.
+pub const RESTORE_CUT_OFF: &str = "a restore was cut off: a part of its data is in place, and the next start of the daemon moves the rest";
 
 /// Tells the owner that the regular backup failed.
 pub fn backup_failed(folder: impl Display, reason: impl Display) -> String {
@@ -72,6 +76,15 @@ pub fn backup_failed(folder: impl Display, reason: impl Display) -> String {
         "I couldn't make the regular backup in {}: {}. Please check that folder. I'll try again every hour and won't \
          mention it again until one has worked.",
         as_is(folder),
+        as_is(reason)
+    )
+}
+
+/// Tells the owner that their files are gone, and that no backup is made without them. `reason` says what to do.
+pub fn workspace_lost(reason: impl Display) -> String {
+    format!(
+        "My workspace is missing, so I make no more backups and keep the earlier ones. {}. I won't mention it again until a \
+         backup has worked.",
         as_is(reason)
     )
 }

@@ -30,6 +30,9 @@ pub const DISK_FAILS: &str = "My disk doesn't take what I save. Messages to me w
 /// Tells the owner that a part of the database cannot be read.
 pub const DATABASE_DAMAGED: &str = "My database is damaged, and I can't save or find everything any more. I make no more backups of it. Please stop me and restore the newest backup: peacrab restore FILE --replace. My log has the details.";
 
+/// Tells the owner that the newest changes of the database are gone.
+pub const LOG_LOST: &str = "A file of my database (state.db-wal) was lost or damaged while I was off. What I saved shortly before that may be gone: messages, answers, jobs. Please check what you asked me last, and the disk.";
+
 pub const MESSAGE_UNREADABLE: &str =
     "I can no longer read one of your messages that I had saved. Please send it again.";
 

@@ -10,6 +10,7 @@ use rustix::io::Errno;
 use rustix::process::geteuid;
 
 use super::emptied::file_beside;
+use super::header::header_damage;
 use super::lock_holder::LOCK;
 use super::{OpenError, StoreError, ballast};
 use crate::process::account_name;
@@ -36,9 +37,10 @@ impl OpenError {
             StoreError::Broken(_)
             | StoreError::Index(_)
             | StoreError::TooSlow
-            | StoreError::Change(_) => match obstacle(&path) {
-                Some(why) => Self::Denied { path, why },
-                None => Self::Database { path, cause },
+            | StoreError::Change(_) => match (obstacle(&path), header_damage(&path)) {
+                (Some(why), _) => Self::Denied { path, why },
+                (None, Some(cause)) => Self::Damaged { path, cause },
+                (None, None) => Self::Database { path, cause },
             },
         }
     }

@@ -7,6 +7,7 @@ use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags};
 
 use super::emptied::{file_beside, has_log, refuse_emptied, was_used};
+use super::header::header_damage;
 use super::{FILE, OpenError, StoreError, schema};
 
 /// A daemon's commit holds the database for less.
@@ -115,6 +116,22 @@ pub fn check_schema(home: &Path) -> Result<(), OpenError> {
     schema::check_version(&path, read().map_err(database_error(&path))?)
 }
 
+/// Returns an error if the store of a home has an older schema, which a start of the daemon brings up to date. A missing
+/// store is fine.
+pub fn refuse_unmigrated(home: &Path) -> Result<(), OpenError> {
+    let path = home.join(FILE);
+    if !has_store(home) {
+        return Ok(());
+    }
+    refuse_emptied(&path)?;
+    let read = || schema::version(&open_unchanged(&path)?);
+    let (found, known) = (read().map_err(database_error(&path))?, schema::newest());
+    match (schema::BASE_VERSION..known).contains(&found) {
+        true => Err(OpenError::NotMigrated { path, found, known }),
+        false => Ok(()),
+    }
+}
+
 /// Checks the store of a home: its schema, and the structure of the whole file. Changes nothing.
 ///
 /// # Errors
@@ -160,7 +177,10 @@ pub fn snapshot(home: &Path, into: &Path) -> Result<u32, OpenError> {
         cause @ (StoreError::Corrupt(_) | StoreError::Busy(_)) => {
             OpenError::of_database(path.clone(), cause)
         }
-        cause => OpenError::Copy { path: into.to_owned(), cause },
+        cause => match header_damage(&path) {
+            Some(cause) => OpenError::of_database(path.clone(), cause),
+            None => OpenError::Copy { path: into.to_owned(), cause },
+        },
     };
     let mut to = Connection::open(into).map_err(not_written)?;
     let copied = Backup::new(&from, &mut to).and_then(|copy| {
@@ -184,7 +204,7 @@ pub fn snapshot(home: &Path, into: &Path) -> Result<u32, OpenError> {
         Err(cause) => cause,
     };
     // The disk of the copy may be the one that fails.
-    if matches!(cause, StoreError::Corrupt(_))
+    if (matches!(cause, StoreError::Corrupt(_)) || header_damage(&path).is_some())
         && let Err(damaged @ OpenError::Damaged { .. }) = check_integrity(home)
     {
         return Err(damaged);

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 
 use super::OpenError;
+use super::header::header_damage;
 
 /// The interval between two reports of a migration.
 const REPORT_EVERY: Duration = Duration::from_secs(5);
@@ -69,6 +70,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("schema-40.sql"),
     include_str!("schema-41.sql"),
     include_str!("schema-42.sql"),
+    include_str!("schema-43.sql"),
 ];
 
 /// Returns the version of an up-to-date database.
@@ -147,7 +149,10 @@ pub(super) fn check_version(path: &std::path::Path, found: u32) -> Result<(), Op
     match found {
         0 => Ok(()),
         1..BASE_VERSION => Err(OpenError::Older { path, found }),
-        _ if found > newest() => Err(OpenError::Newer { path, found, known: newest() }),
+        _ if found > newest() => Err(match header_damage(&path) {
+            Some(cause) => OpenError::Damaged { path, cause },
+            None => OpenError::Newer { path, found, known: newest() },
+        }),
         _ => Ok(()),
     }
 }

@@ -20,7 +20,8 @@ static TASK_TEXTS: [TextColumns; 3] = [
         // The approved call with other arguments (?5) would not be the one that was approved: no tool takes a string.
         update: "UPDATE tasks SET words = ?3, details = CASE WHEN json_valid(?4) THEN
                      json_replace(?4, '$.approved.arguments',
-                         iif(?5 IS json_extract(details, '$.approved.arguments'), ?5, '\"[forgotten]\"'),
+                         iif(?5 IS iif(json_valid(details), json_extract(details, '$.approved.arguments'), NULL), ?5,
+                             '\"[forgotten]\"'),
                      '$.approved.files', json(?6))
                  ELSE ?4 END WHERE id = ?1 AND ?2 = 0",
         columns: &[TextForm::Plain, TextForm::Json, TextForm::Arguments, TextForm::Paths],

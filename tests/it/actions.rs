@@ -1,13 +1,15 @@
 //! What was done is on record, and a change of a file can be turned back: by the model, by people, and
 //! from the command line.
 
+use std::collections::HashSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use chrono::{DateTime, Utc};
 use peacrab::config::AgentConfig;
-use peacrab::conversation::actions::BeforeImages;
+use peacrab::conversation::actions::{BeforeImages, UndoLimits};
 use peacrab::replies;
 use peacrab::tools::{AnyTool, ToolSet, files, plan, undo};
 use peacrab::workspace::Hash;
@@ -280,6 +282,35 @@ async fn a_plan_is_shown_late_in_the_prompt_until_it_is_done() {
     rig.ask("1", "/new").await;
     assert_eq!(rig.ask("1", "/plan").await, replies::NO_PLAN);
     rig.finish().await;
+}
+
+#[test]
+fn former_contents_stay_for_30_days_and_within_their_space() {
+    const DAY: Duration = Duration::from_secs(24 * 3600);
+    let documented = UndoLimits { age_max: 30 * DAY, bytes_max: 200_000_000 };
+    assert_eq!(UndoLimits::default(), documented);
+    // Each of these is as long as the others.
+    let all = ["one of 29 days", "two of 29 days", "one of 31 days"];
+    let hashes = all.map(|contents| Hash::of(contents.as_bytes()));
+    let wanted: HashSet<String> = hashes.iter().map(ToString::to_string).collect();
+    let bytes = all[0].len() as u64;
+    for (bytes_max, left) in [(200_000_000, vec![0, 1]), (2 * bytes, vec![0, 1]), (bytes, vec![1])]
+    {
+        let home = tempfile::tempdir().unwrap();
+        let limits = UndoLimits { bytes_max, ..UndoLimits::default() };
+        let images = BeforeImages::open_within(home.path(), limits).unwrap();
+        for ((contents, hash), age) in
+            all.iter().zip(&hashes).zip([29 * DAY + DAY / 2, 29 * DAY, 31 * DAY])
+        {
+            images.put(hash, contents.as_bytes()).unwrap();
+            let file = home.path().join("undo").join(hash.as_str());
+            let file = fs::File::options().append(true).open(file).unwrap();
+            file.set_modified(SystemTime::now() - age).unwrap();
+        }
+        images.sweep(&wanted, Duration::ZERO).unwrap();
+        let found = (0..3).filter(|at| images.get(&hashes[*at]).is_some());
+        assert_eq!(found.collect::<Vec<_>>(), left, "{bytes_max}");
+    }
 }
 
 #[test]

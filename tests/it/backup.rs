@@ -6,12 +6,13 @@ mod troubles;
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use chrono::{DateTime, TimeDelta, Utc};
 use peacrab::backup::schedule::until_due;
 use peacrab::backup::{file_name, restore};
 use rusqlite::Connection;
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::{Value, json};
 
 use crate::support::binary::{ProgramFixture, home, model, said, until};
@@ -75,7 +76,10 @@ async fn a_backup_of_a_running_daemon_is_restored_with_all_that_was_said_and_wri
     daemon.terminate().await;
     let turns = count(&fixture, "turns");
     let ended = fixture.run(&["restore", path]).await;
-    assert!(ended.err.contains("--replace moves it into a folder beside it"), "{ended:?}");
+    assert!(
+        ended.err.contains("--replace moves it into a folder before-restore-… in it"),
+        "{ended:?}"
+    );
     // After the backup.
     fs::write(fixture.home().join("workspace/notes/later.md"), "later").unwrap();
     let ended = fixture.run(&["restore", path, "--replace"]).await;
@@ -161,6 +165,88 @@ async fn what_was_pending_is_neither_sent_nor_run_but_listed() {
     assert_eq!(api.sent().len(), sent + 2, "{:?}", api.sent());
     let jobs = elsewhere.run(&["cron", "list"]).await;
     assert!(jobs.out.contains("paused"), "{jobs:?}");
+}
+
+#[tokio::test]
+async fn a_restore_lists_all_that_was_pending_and_says_which_links_it_replaced() {
+    let fixture = ProgramFixture::new("");
+    fixture.daemon().await.terminate().await;
+    let disk = fixture.folder().join("disk");
+    fs::create_dir(&disk).unwrap();
+    for name in ["state.db", "workspace"] {
+        fs::rename(fixture.home().join(name), disk.join(name)).unwrap();
+        std::os::unix::fs::symlink(disk.join(name), fixture.home().join(name)).unwrap();
+    }
+    let parcels = "WITH RECURSIVE numbers (n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM numbers WHERE n < 12)
+         INSERT INTO outbox (channel, chat, body, created, state, next)
+         SELECT 'terminal', 'x', json_object('text', 'message ' || n), 1, 'pending', 1 FROM numbers";
+    store(&fixture).execute(parcels, []).unwrap();
+    let file = back_up(&fixture).await;
+    let path = file.to_str().unwrap();
+    let ended = fixture.run(&["restore", path, "--replace"]).await;
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
+    for words in ["message 12", "state.db was a link to ", "workspace was a link to "] {
+        assert!(ended.out.contains(words), "{words}: {ended:?}");
+    }
+    assert!(!fixture.home().join("state.db").is_symlink() && disk.join("state.db").exists());
+    let ended = fixture.run(&["restore", path, "--replace", "--json"]).await;
+    let restored: Value = serde_json::from_str(&ended.out).unwrap();
+    assert_eq!(restored["pending_work"]["outgoing"].as_array().unwrap().len(), 12, "{restored}");
+    assert_eq!(restored["links"], json!([]));
+}
+
+#[tokio::test]
+async fn a_restore_that_was_cut_off_is_named_and_finished_by_the_next_command() {
+    let fixture = ProgramFixture::new("");
+    fixture.daemon().await.terminate().await;
+    let (workspace, ready) =
+        (fixture.home().join("workspace"), fixture.home().join("restore.ready"));
+    fs::create_dir(&ready).unwrap();
+    fs::rename(&workspace, ready.join("workspace")).unwrap();
+    for command in ["doctor", "check", "status"] {
+        let ended = fixture.run(&[command]).await;
+        let said = format!("{}{}", ended.out, ended.err);
+        assert!(said.contains("a restore was cut off"), "{command}: {ended:?}");
+        assert!(!said.contains("is gone"), "{command}: {ended:?}");
+    }
+    assert!(ready.exists());
+    let file = back_up(&fixture).await;
+    assert!(workspace.join("AGENTS.md").exists() && !ready.exists());
+    assert!(unpacked(&file, fixture.folder()).join("workspace/AGENTS.md").exists());
+}
+
+#[tokio::test]
+async fn files_keep_the_time_of_their_last_change() {
+    let fixture = ProgramFixture::new("");
+    fixture.daemon().await.terminate().await;
+    let note = fixture.home().join("workspace/note.md");
+    fs::write(&note, "tea").unwrap();
+    let changed = UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+    fs::File::options().append(true).open(&note).unwrap().set_modified(changed).unwrap();
+    let file = back_up(&fixture).await;
+    let ended = fixture.run(&["restore", file.to_str().unwrap(), "--replace"]).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(fs::metadata(&note).unwrap().modified().unwrap(), changed);
+}
+
+#[tokio::test]
+async fn no_backup_goes_to_or_comes_from_what_is_no_file() {
+    let fixture = ProgramFixture::new("");
+    fixture.daemon().await.terminate().await;
+    let pipe = fixture.folder().join("pipe");
+    mknodat(CWD, &pipe, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+    let ended = fixture.run(&["restore", pipe.to_str().unwrap(), "--replace"]).await;
+    assert!(ended.err.contains("it is not a file"), "{ended:?}");
+    let link = fixture.folder().join("link.tar.gz");
+    std::os::unix::fs::symlink(fixture.folder().join("not-there"), &link).unwrap();
+    let ended = fixture.run(&["backup", link.to_str().unwrap()]).await;
+    assert!(ended.err.contains("already exists"), "{ended:?}");
+    assert!(link.is_symlink());
+    let mut command = fixture.command(&[], &["backup", "-"]);
+    command.current_dir(fixture.folder());
+    let ended = fixture.run_with(command, "").await;
+    assert!(ended.err.contains("name a file"), "{ended:?}");
+    assert!(!fixture.folder().join("-").exists());
 }
 
 /// Unpacks an archive as `tar` would.

@@ -75,7 +75,8 @@ async fn texts_conversations_and_jobs_of_picoclaw_come_to_be_accepted() {
         "AGENTS.md",
         "telegram_1: 2 messages",
         "cli: 1 messages, 1 unreadable lines left out",
-        "peacrab cron add --every 120m -- 'Don'\\''t forget the tea; rm -rf ~'   # it was switched off",
+        " --home ",
+        " cron add --every 120m -- 'Don'\\''t forget the tea; rm -rf ~'   # it was switched off",
         "('past': its time has passed)",
         "(a job that cannot be read",
         "memory/link.md: a link",
@@ -104,6 +105,38 @@ async fn texts_conversations_and_jobs_of_picoclaw_come_to_be_accepted() {
     assert!(ended.out.contains("downloads/imports/picoclaw-2/"), "{ended:?}");
 }
 
+/// Imports with a bound of the size of files, above which this process is killed, or its write fails.
+async fn import_bounded(fixture: &ProgramFixture, other: &Path, is_killed: bool) -> Ended {
+    let trap = if is_killed { "" } else { "trap '' XFSZ; " };
+    let shell = format!("{trap}ulimit -c 0; ulimit -f 16; exec \"$@\"");
+    let wrapper = ["/bin/sh", "-c", shell.as_str(), "sh"].map(OsStr::new);
+    let command = fixture.command(&wrapper, &["import", "openclaw", other.to_str().unwrap()]);
+    fixture.run_with(command, "").await
+}
+
+#[tokio::test]
+async fn an_import_that_is_cut_off_leaves_nothing_that_looks_whole() {
+    let (fixture, other) = fixture().await;
+    put(&other, "memory/a.md", "short");
+    put(&other, "memory/b.md", &"long ".repeat(20_000));
+    let imports = fixture.home().join("downloads/imports");
+    let names = || -> Vec<String> {
+        let names = fs::read_dir(&imports).unwrap().map(|it| it.unwrap().file_name());
+        names.map(|name| name.into_string().unwrap()).collect()
+    };
+    let ended = import_bounded(&fixture, &other, false).await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.err.contains("cannot write to "), "{ended:?}");
+    assert_eq!(names(), Vec::<String>::new());
+    let ended = import_bounded(&fixture, &other, true).await;
+    assert_eq!(ended.code, None, "{ended:?}");
+    assert_eq!(names(), ["openclaw.partial"]);
+    let ended = import(&fixture, "openclaw", &other).await;
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
+    assert_eq!(names(), ["openclaw"]);
+    assert!(imports.join("openclaw/memory/b.md").exists());
+}
+
 #[tokio::test]
 async fn nanobot_and_openclaw_are_known_too() {
     let (fixture, other) = fixture().await;
@@ -119,7 +152,7 @@ async fn nanobot_and_openclaw_are_known_too() {
     let ended = import(&fixture, "nanobot", &other).await;
     assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
     assert!(ended.out.contains("telegram_1: 2 messages"), "{ended:?}");
-    let line = "peacrab cron add --cron '0 8 * * *' --tz 'Asia/Tokyo' -- 'News'";
+    let line = " cron add --cron '0 8 * * *' --tz 'Asia/Tokyo' -- 'News'";
     assert!(ended.out.contains(line), "{ended:?}");
     // The line is one that works.
     let add = [

@@ -109,6 +109,17 @@ fn an_image_has_every_file_that_the_program_contains() {
 
 /// The file of Linux's calls that a container may make.
 #[test]
+fn the_log_of_a_container_has_a_bound() {
+    let compose = fs::read_to_string(root().join("packaging/compose.yaml")).unwrap();
+    let lines: Vec<_> = compose.lines().map(str::trim).collect();
+    for line in ["driver: local", "max-size: 10m", "max-file: \"3\""] {
+        assert!(lines.contains(&line), "{line}");
+    }
+    let page = fs::read_to_string(root().join("docs/disk.md")).unwrap();
+    assert!(page.contains("30 MB with `packaging/compose.yaml`"));
+}
+
+#[test]
 fn a_container_may_make_the_calls_of_the_sandbox_and_no_others_of_a_kind() {
     let profile = fs::read_to_string(root().join("packaging/seccomp.json")).unwrap();
     let profile: Value = serde_json::from_str(&profile).unwrap();

@@ -1,6 +1,7 @@
 //! What is old is forgotten, in slices, and nothing else: not what is open, nor what a model is shown.
 
 use std::collections::{BTreeMap, HashSet};
+use std::fs;
 
 use chrono::{DateTime, Duration, Utc};
 use peacrab::bus::freshness::ReceivedPeriod;
@@ -20,6 +21,7 @@ use serde_json::json;
 use tempfile::TempDir;
 use tokio::sync::watch;
 
+use crate::support::binary::{ProgramFixture, until};
 use crate::support::fake_channel::SendBehavior;
 use crate::support::rig::{OWNER, Rig, RigOptions};
 use crate::support::script::{calls, says};
@@ -171,6 +173,61 @@ async fn a_database_that_is_too_large_forgets_the_oldest_conversations_earlier()
     write(&store, |store| add_conversation(store, 31)).await;
     prune_rows(&store, now, month).await.unwrap();
     assert_eq!(texts(&store, "SELECT id || '' FROM sessions ORDER BY id").await, ["5", "20"]);
+}
+
+/// A record of what was done, as long as a conversation of [`add_conversation`].
+fn add_record(store: &Connection, days: i64) -> rusqlite::Result<()> {
+    let at = (Utc::now() - Duration::days(days)).timestamp_millis();
+    let add = "INSERT INTO unreadable (key, received, channel, raw) VALUES (?, ?, 'home', hex(zeroblob(100000)))";
+    store.execute(add, (days.to_string(), at)).map(drop)
+}
+
+#[tokio::test]
+async fn records_give_way_once_conversations_have() {
+    let (_home, store) = store();
+    let now = Utc::now();
+    let empty = store.read(DatabasePages::bytes).await.unwrap();
+    write(&store, |store| {
+        [5, 20, 40, 60, 80].iter().try_for_each(|days| add_record(store, *days))?;
+        add_conversation(store, 40)
+    })
+    .await;
+    let each = (store.read(DatabasePages::bytes).await.unwrap() - empty) / 6;
+    let left = async |most: u64| {
+        let retention = Retention { database_bytes_max: most, ..Retention::default() };
+        prune_rows(&store, now, retention).await.unwrap();
+        let left = "SELECT name FROM (SELECT 1 AS at, 'session ' || id AS name FROM sessions
+                    UNION ALL SELECT -received, key FROM unreadable) ORDER BY at DESC";
+        texts(&store, left).await
+    };
+    assert_eq!(left(empty + 7 * each).await, ["session 40", "80", "60", "40", "20", "5"]);
+    assert_eq!(left(empty + 5 * each + each / 2).await, ["80", "60", "40", "20", "5"]);
+    assert_eq!(left(empty + 3 * each + each / 2).await, ["40", "20", "5"]);
+    // A budget of a month needs what stays.
+    assert_eq!(left(0).await, ["20", "5"]);
+}
+
+#[tokio::test]
+async fn both_keys_of_the_section_retention_are_followed() {
+    let fixture =
+        ProgramFixture::new("[retention]\nconversation_days = 60\ndatabase_max_mb = 50\n");
+    fixture.daemon().await.terminate().await;
+    let path = fixture.home().join("state.db");
+    let store = Connection::open(&path).unwrap();
+    [70, 50, 35].iter().try_for_each(|days| add_conversation(&store, *days)).unwrap();
+    // Together these are larger than the database may be.
+    let lengthen = "UPDATE steps SET text = hex(zeroblob(15000000)) WHERE turn IN (35, 50)";
+    assert_eq!(store.execute(lengthen, []).unwrap(), 2);
+    drop(store);
+    let daemon = fixture.daemon().await;
+    // The space of the deleted ones is given back last.
+    until("the clean-up", async || (fs::metadata(&path).unwrap().len() < 45_000_000).then_some(()))
+        .await;
+    daemon.terminate().await;
+    let store = Connection::open(&path).unwrap();
+    let mut left = store.prepare("SELECT id FROM sessions WHERE id IN (35, 50, 70)").unwrap();
+    let left = left.query_map([], |row| row.get::<_, i64>(0)).unwrap();
+    assert_eq!(left.map(Result::unwrap).collect::<Vec<_>>(), [35]);
 }
 
 #[tokio::test]

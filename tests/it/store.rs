@@ -2,6 +2,7 @@
 
 mod emptied;
 mod linked;
+mod lost_log;
 mod trouble;
 mod upgrades;
 
@@ -129,7 +130,7 @@ async fn says_what_to_do_about_the_database_of_a_newer_version() {
     let store = Connection::open(home.path().join("state.db")).unwrap();
     store.pragma_update(None, "user_version", 99).unwrap();
     drop(store);
-    insta::assert_snapshot!(refusal(home.path()).await, @"HOME/state.db was written by a newer peacrab (schema 99, this one knows 42); install that version again");
+    insta::assert_snapshot!(refusal(home.path()).await, @"HOME/state.db was written by a newer peacrab (schema 99, this one knows 43); install that version again");
 }
 
 #[tokio::test]

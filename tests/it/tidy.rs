@@ -73,6 +73,35 @@ fn every_module_says_what_is_not_in_it() {
     none(silent, "open these modules with what may be in them, and `Not here: ` what may not");
 }
 
+/// Functions of SQL that fail on a text that is no JSON, and with them the whole statement.
+const READS_JSON: [&str; 5] =
+    ["json_extract(", "json_array_length(", "json_type(", "json_each(", "json_remove("];
+
+/// Bytes before such a function in which its text is checked.
+const CHECKED_WITHIN: usize = 160;
+
+#[test]
+fn one_row_that_is_no_json_fails_no_statement() {
+    let mut unchecked = Vec::new();
+    for file in rust_files(&["src"]) {
+        for call in READS_JSON {
+            for (at, _) in file.text.match_indices(call) {
+                let before = &file.text.as_bytes()[at.saturating_sub(CHECKED_WITHIN)..at];
+                let before = String::from_utf8_lossy(before);
+                let after = &file.text[at + call.len()..];
+                let is_checked =
+                    before.contains("json_valid(") || after.starts_with("iif(json_valid(");
+                // A parameter is our own.
+                if !is_checked && !after.starts_with('?') {
+                    let line = file.text[..at].lines().count();
+                    unchecked.push(format!("{}:{line}", file.name()));
+                }
+            }
+        }
+    }
+    none(unchecked, "read JSON within `iif(json_valid(COLUMN), …, NULL)`");
+}
+
 #[test]
 fn files_are_short() {
     let long = rust_files(&["src"]).into_iter().filter_map(|file| {

@@ -10,6 +10,7 @@ use peacrab::replies;
 use peacrab::tools::{AnyTool, ToolError, ToolOutput, ToolSet, files, message};
 use serde_json::json;
 
+use crate::support::fake_channel::FakeChannel;
 use crate::support::rig::{Rig, RigOptions, STRANGER, USER};
 use crate::support::script::{Gate, Reply, ScriptedModel, calls, calls_raw, ends, held, says};
 use crate::support::tools::{AbortingTool, FlakyTool, HangingTool, PanickingTool, SayingTool};
@@ -527,6 +528,32 @@ async fn a_turn_may_be_left_by_any_number_of_clean_stops() {
     gate.open();
     assert_eq!(rig.next_message("1").await, "at last");
     rig.finish().await;
+}
+
+/// Several of a chat may be given up, so each line names its message.
+#[tokio::test]
+async fn a_turn_that_is_given_up_names_its_message() {
+    for has_replies in [true, false] {
+        let home = FakeChannel::new();
+        let home = if has_replies { home } else { home.without_replies() };
+        let mut rig = Rig::at_rest(home, RigOptions::default());
+        rig.start().await;
+        assert_eq!(rig.ask("1", "hello").await, "re: hello");
+        rig.stop().await;
+        rig.execute(
+            "UPDATE turns SET ending = NULL, ended = NULL, attempts = 3;
+             UPDATE inbound SET state = 'in turn', outcome = NULL",
+        );
+        rig.start().await;
+        let told = rig.next_messages_on(Arc::clone(&rig.home), "1", 1).await.remove(0);
+        if has_replies {
+            assert_eq!(told.text, replies::INTERRUPTED_TOO_OFTEN);
+            assert!(told.reply_to.is_some());
+        } else {
+            assert_eq!(told.text, format!("> hello\n\n{}", replies::INTERRUPTED_TOO_OFTEN));
+        }
+        rig.finish().await;
+    }
 }
 
 #[tokio::test]

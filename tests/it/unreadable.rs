@@ -3,9 +3,14 @@
 
 use std::time::Duration;
 
+use chrono::{TimeDelta, Utc};
+use peacrab::bus::journal;
 use peacrab::config::AgentConfig;
 use peacrab::conversation::asks::ApprovalSettings;
+use peacrab::conversation::sessions::Retention;
+use peacrab::daemon::prune_rows;
 use peacrab::replies;
+use peacrab::store::{Store, StoreOptions};
 use serde_json::json;
 
 use crate::support::rig::{Rig, RigOptions};
@@ -55,6 +60,36 @@ async fn closes_messages_that_cannot_be_read_alone_and_tells_their_person() {
         [format!("a command {UNREADABLE}"), format!("broken {UNREADABLE}")]
     );
     assert_eq!(rig.ask("1", "and now?").await, "re: and now?");
+    rig.finish().await;
+}
+
+/// One byte of a row was changed, so that it is no JSON.
+const NO_JSON: &str = r#"{"id": x"#;
+
+#[tokio::test]
+async fn a_message_that_is_no_json_stops_no_other_and_is_deleted_with_its_time() {
+    let mut rig = spoken_to().await;
+    add_row(&rig, "waits", &format!("'{NO_JSON}'"), "state = 'waiting'");
+    add_row(&rig, "is done", &format!("'{NO_JSON}'"), "state = 'done'");
+    rig.start().await;
+    assert_eq!(rig.next_message("1").await, replies::MESSAGE_UNREADABLE);
+    assert_eq!(rig.ask("1", "and now?").await, "re: and now?");
+    rig.settled().await;
+    rig.stop().await;
+    let store = Store::open(&rig.path(), &StoreOptions::default()).unwrap();
+    let read = |store: &rusqlite::Connection| {
+        let heard = journal::last_heard(store, &"home".into(), Utc::now() - TimeDelta::days(1))?;
+        Ok((journal::newest_of_platforms(store)?, heard.len()))
+    };
+    let (newest, heard) = store.read(read).await.unwrap();
+    assert!(newest.is_some());
+    assert_eq!(heard, 1);
+    let later = Utc::now() + TimeDelta::days(100);
+    prune_rows(&store, later, Retention::default()).await.unwrap();
+    store.close().await;
+    assert_eq!(rig.query("SELECT key FROM inbound"), Vec::<String>::new());
+    rig.start().await;
+    assert_eq!(rig.ask("1", "hello again").await, "re: hello again");
     rig.finish().await;
 }
 

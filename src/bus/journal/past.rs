@@ -82,9 +82,10 @@ pub fn last_heard(
     since: DateTime<Utc>,
 ) -> rusqlite::Result<Vec<(Address, MessageId)>> {
     let mut rows = store.prepare_cached(
-        "SELECT channel, chat, thread, json_extract(message, '$.id') FROM inbound
+        "SELECT channel, chat, thread, iif(json_valid(message), json_extract(message, '$.id'), NULL) FROM inbound
          WHERE id IN (SELECT max(id) FROM inbound WHERE channel = ?
-                      AND json_extract(message, '$.id') IS NOT NULL GROUP BY chat, thread)
+                      AND iif(json_valid(message), json_extract(message, '$.id'), NULL) IS NOT NULL
+                      GROUP BY chat, thread)
          AND received > ? ORDER BY id DESC",
     )?;
     let mut rows = rows.query(params![channel, Time(since)])?;
@@ -178,9 +179,9 @@ pub fn count_files(
 ) -> rusqlite::Result<usize> {
     store
         .prepare_cached(
-            "SELECT ifnull(sum(json_array_length(message, '$.body.media')), 0) FROM inbound
+            "SELECT ifnull(sum(iif(json_valid(message), json_array_length(message, '$.body.media'), 0)), 0) FROM inbound
              WHERE channel = ? AND sender = ? AND received >= ? AND ifnull(outcome, '') <> ?
-             AND json_array_length(message, '$.body.media') > 0",
+             AND iif(json_valid(message), json_array_length(message, '$.body.media'), 0) > 0",
         )?
         .query_row(params![channel, sender, Time(since), InboundOutcome::Refused], |row| row.get(0))
 }
@@ -194,7 +195,7 @@ pub fn bots_in_a_row(
 ) -> rusqlite::Result<usize> {
     let (channel, chat, thread) = address_params(at);
     let mut rows = store.prepare_cached(
-        "SELECT ifnull(json_extract(message, '$.cause.person.bot'), 0) AND received > ?
+        "SELECT ifnull(iif(json_valid(message), json_extract(message, '$.cause.person.bot'), NULL), 0) AND received > ?
          FROM inbound WHERE channel = ? AND chat = ? AND thread IS ? ORDER BY id DESC LIMIT ?",
     )?;
     let (since, max) = (Time(since), i64::try_from(max).unwrap_or(i64::MAX));
@@ -210,7 +211,7 @@ pub fn files_at(store: &Connection, at: &Address) -> rusqlite::Result<Vec<String
     let mut rows = store.prepare_cached(
         "SELECT id, received, message, revision, channel, chat, thread FROM inbound INDEXED BY inbound_media
          WHERE channel = ? AND chat = ? AND thread IS ?
-         AND json_array_length(message, '$.body.media') > 0 ORDER BY id DESC LIMIT ?",
+         AND iif(json_valid(message), json_array_length(message, '$.body.media'), 0) > 0 ORDER BY id DESC LIMIT ?",
     )?;
     let limit = i64::try_from(LOOKED_BACK_MAX).expect("a small number");
     let rows = rows.query_map(params![channel, chat, thread, limit], read_waiting)?;
@@ -248,7 +249,7 @@ pub fn first_of_turn(store: &Connection, turn: TurnId) -> rusqlite::Result<Optio
 pub fn question(store: &Connection, turn: TurnId) -> rusqlite::Result<Option<MessageId>> {
     let id: Option<Option<MessageId>> = store
         .prepare_cached(
-            "SELECT json_extract(message, '$.id') FROM inbound
+            "SELECT iif(json_valid(message), json_extract(message, '$.id'), NULL) FROM inbound
              WHERE state = 'in turn' AND turn = ? ORDER BY id DESC LIMIT 1",
         )?
         .query_row([turn], |row| row.get(0))
@@ -266,10 +267,10 @@ pub fn text_of(
     let limit = i64::try_from(LOOKED_BACK_MAX).expect("a small number");
     let text: Option<Option<String>> = store
         .prepare_cached(
-            "SELECT json_extract(message, '$.body.text') FROM
+            "SELECT iif(json_valid(message), json_extract(message, '$.body.text'), NULL) FROM
              (SELECT message FROM inbound WHERE channel = ? AND chat = ? AND thread IS ?
               ORDER BY id DESC LIMIT ?)
-             WHERE json_extract(message, '$.id') = ?",
+             WHERE iif(json_valid(message), json_extract(message, '$.id'), NULL) = ?",
         )?
         .query_row(params![channel, chat, thread, limit, message], |row| row.get(0))
         .optional()?;

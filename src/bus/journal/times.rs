@@ -28,7 +28,7 @@ pub fn times_before(
     let (channel, chat, thread) = origin_params(&message.origin);
     store
         .prepare_cached(
-            "SELECT received, json_extract(message, '$.at') FROM inbound
+            "SELECT received, iif(json_valid(message), json_extract(message, '$.at'), NULL) FROM inbound
              WHERE channel = ? AND chat = ? AND thread IS ? AND id < ? AND received <= ?
              ORDER BY id DESC LIMIT 1",
         )?
@@ -45,9 +45,9 @@ pub fn times_elsewhere_before(
 ) -> rusqlite::Result<Option<MessageTimes>> {
     store
         .prepare_cached(
-            "SELECT received, json_extract(message, '$.at') FROM
+            "SELECT received, iif(json_valid(message), json_extract(message, '$.at'), NULL) FROM
              (SELECT id, received, message FROM inbound WHERE id < ? ORDER BY id DESC LIMIT ?)
-             WHERE received <= ? AND json_extract(message, '$.id') IS NOT NULL
+             WHERE received <= ? AND iif(json_valid(message), json_extract(message, '$.id'), NULL) IS NOT NULL
              ORDER BY id DESC LIMIT 1",
         )?
         .query_row(params![message.id, LOOKED_AT, Time(until)], read_times)
@@ -68,10 +68,10 @@ fn parse_time(text: &str) -> Option<DateTime<Utc>> {
 pub fn newest_of_platforms(store: &Connection) -> rusqlite::Result<Option<DateTime<Utc>>> {
     // A pressed button and a message from the terminal have our own time.
     let newest: Option<String> = store.query_row(
-        "SELECT max(json_extract(message, '$.at')) FROM
+        "SELECT max(iif(json_valid(message), json_extract(message, '$.at'), NULL)) FROM
          (SELECT message FROM inbound ORDER BY id DESC LIMIT ?)
-         WHERE json_extract(message, '$.id') IS NOT NULL
-         AND json_extract(message, '$.body.press') IS NULL",
+         WHERE iif(json_valid(message), json_extract(message, '$.id'), NULL) IS NOT NULL
+         AND iif(json_valid(message), json_extract(message, '$.body.press'), NULL) IS NULL",
         [LOOKED_AT],
         |row| row.get(0),
     )?;

@@ -1,5 +1,6 @@
 //! Detects another program that polls with the same token. Telegram ends the poll of one whenever the other begins its
-//! own, so both would go on for ever and share the messages. The one that began later makes way. Pure.
+//! own, so both would go on for ever and share the messages. The one that began later makes way; of two that have begun
+//! within five minutes, either. Pure.
 
 use std::time::{Duration, Instant};
 
@@ -11,8 +12,8 @@ const FIRST_AFTER: Duration = Duration::from_secs(300);
 const CONFLICTS_MIN: u32 = 5;
 
 /// The reason that the later program reports.
-pub const CONFLICT_REASON: &str = "another program polls Telegram with the same token, and did so before this one: this one \
-     makes way, and looks again every five minutes. Stop one of them";
+pub const CONFLICT_REASON: &str = "another program polls Telegram with the same token, and this one has not polled alone for \
+     five minutes: this one makes way, and looks again every five minutes. Stop one of them";
 
 /// The polls and conflicts of one token, in this process.
 #[derive(Debug, Default)]

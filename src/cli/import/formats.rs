@@ -33,6 +33,16 @@ pub struct ImportedJob {
     pub line: String,
 }
 
+impl ImportedJob {
+    /// Returns the job with a line for the command by which people start this program. A reason in brackets stays.
+    pub(super) fn started_by(self, program: &str) -> Self {
+        match self.line.strip_prefix("peacrab ") {
+            Some(rest) => Self { line: format!("{program} {rest}") },
+            None => self,
+        }
+    }
+}
+
 #[derive(Deserialize)]
 struct JobFile {
     jobs: Vec<Value>,

@@ -13,11 +13,20 @@ use std::time::{Duration, SystemTime};
 use crate::store::ForgottenWords;
 use crate::workspace::{FileChange, Hash, READ_BYTES_MAX, Workspace};
 
-/// Maximum size of all blobs together, in bytes. Beyond it the oldest are deleted.
-const ALL_BYTES_MAX: u64 = 200_000_000;
+/// Bounds of the blobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UndoLimits {
+    /// Time after which a change can no longer be undone.
+    pub age_max: Duration,
+    /// Maximum size of all blobs together, in bytes. Beyond it the oldest are deleted.
+    pub bytes_max: u64,
+}
 
-/// Time after which a change can no longer be undone.
-const AGE_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
+impl Default for UndoLimits {
+    fn default() -> Self {
+        Self { age_max: Duration::from_secs(30 * 24 * 3600), bytes_max: 200_000_000 }
+    }
+}
 
 /// Time for which an unreferenced blob stays, because its change may be about to be recorded.
 pub(super) const GRACE: Duration = Duration::from_secs(3600);
@@ -28,6 +37,7 @@ pub struct BeforeImages(Arc<BeforeImagesInner>);
 
 struct BeforeImagesInner {
     folder: PathBuf,
+    limits: UndoLimits,
     /// Held while blobs are written or deleted, which different tasks do. Never held over an await.
     changing: Mutex<()>,
 }
@@ -35,9 +45,14 @@ struct BeforeImagesInner {
 impl BeforeImages {
     /// Opens the folder in `home`, which only this user can access.
     pub fn open(home: &Path) -> io::Result<Self> {
+        Self::open_within(home, UndoLimits::default())
+    }
+
+    /// As [`Self::open`], with other bounds.
+    pub fn open_within(home: &Path, limits: UndoLimits) -> io::Result<Self> {
         let folder = home.join("undo");
         DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
-        Ok(Self(Arc::new(BeforeImagesInner { folder, changing: Mutex::default() })))
+        Ok(Self(Arc::new(BeforeImagesInner { folder, limits, changing: Mutex::default() })))
     }
 
     /// Stores the content of the file before `change`. Returns false if the change cannot be undone, because the
@@ -124,6 +139,7 @@ impl BeforeImages {
     /// size, oldest first.
     pub fn sweep(&self, wanted: &HashSet<String>, grace: Duration) -> io::Result<()> {
         let _alone = self.0.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let UndoLimits { age_max, bytes_max } = self.0.limits;
         let now = SystemTime::now();
         let mut kept = Vec::new();
         for entry in fs::read_dir(&self.0.folder)? {
@@ -131,7 +147,7 @@ impl BeforeImages {
             let metadata = entry.metadata()?;
             let age = now.duration_since(metadata.modified()?).unwrap_or_default();
             let is_wanted = entry.file_name().to_str().is_some_and(|name| wanted.contains(name));
-            if age >= AGE_MAX || (!is_wanted && age >= grace) {
+            if age >= age_max || (!is_wanted && age >= grace) {
                 fs::remove_file(entry.path())?;
             } else {
                 kept.push((age, metadata.len(), entry.path()));
@@ -141,7 +157,7 @@ impl BeforeImages {
         let mut total = 0;
         for (_, size, path) in kept {
             total += size;
-            if total > ALL_BYTES_MAX {
+            if total > bytes_max {
                 fs::remove_file(path)?;
             }
         }

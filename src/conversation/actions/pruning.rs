@@ -69,7 +69,7 @@ pub fn prune_commands(store: &Connection, before: DateTime<Utc>) -> rusqlite::Re
 /// Returns the hashes of the blobs that undo actions.
 fn undo_blobs(store: &Connection) -> rusqlite::Result<HashSet<String>> {
     let mut rows = store.prepare(
-        "SELECT json_extract(undo, '$.before') FROM calls WHERE undo IS NOT NULL
+        "SELECT iif(json_valid(undo), json_extract(undo, '$.before'), NULL) FROM calls WHERE undo IS NOT NULL
          AND iif(json_valid(undo), json_type(undo, '$.before'), NULL) = 'text'",
     )?;
     rows.query_map([], |row| row.get(0))?.collect()

@@ -71,8 +71,9 @@ fn ran(
     let since = last.map_or(earliest, |last| last.max(earliest));
     let mut rows = store.prepare_cached(
         "SELECT r.job, r.state, j.payload FROM tasks r JOIN jobs j ON j.id = r.job
-         WHERE r.kind = 'job' AND r.ended >= ? AND NOT j.tainted AND json_valid(j.sender) AND (json_extract(j.sender, '$.id') = ?
-           OR (j.known_on = ? AND json_extract(j.sender, '$.id') = ?))
+         WHERE r.kind = 'job' AND r.ended >= ? AND NOT j.tainted
+         AND (iif(json_valid(j.sender), json_extract(j.sender, '$.id'), NULL) = ?
+           OR (j.known_on = ? AND iif(json_valid(j.sender), json_extract(j.sender, '$.id'), NULL) = ?))
          ORDER BY r.id DESC LIMIT ?",
     )?;
     let (sender, known_on) = (&new.sender, &new.known_on);

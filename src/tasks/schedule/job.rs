@@ -185,7 +185,7 @@ const OF: &str = "(?1 IS NULL OR (known_on = ?1 AND CASE WHEN json_valid(sender)
 /// Returns the accounts of all people who have jobs.
 fn authors(store: &Connection) -> rusqlite::Result<Vec<PersonAccount>> {
     let mut rows = store.prepare_cached(
-        "SELECT DISTINCT known_on, json_extract(sender, '$.id') FROM jobs
+        "SELECT DISTINCT known_on, iif(json_valid(sender), json_extract(sender, '$.id'), NULL) FROM jobs
          WHERE state <> 'removed'
              AND CASE WHEN json_valid(sender) THEN json_type(sender, '$.id') END = 'text'",
     )?;

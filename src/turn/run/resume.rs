@@ -2,10 +2,11 @@
 
 use rusqlite::Connection;
 
+use crate::bus::journal;
 use crate::conversation::transcript::UnfinishedTurn;
 use crate::people::Role;
 use crate::replies;
-use crate::services::load;
+use crate::services::{Services, load};
 use crate::store::StoreError;
 use crate::turn::commits;
 use crate::turn::end::TurnEnd;
@@ -50,11 +51,7 @@ impl<'a> ActiveTurn<'a> {
                 turns.heartbeat.switched.notify();
                 return Ok(None);
             }
-            let end = TurnEnd::failed(
-                &unfinished,
-                replies::INTERRUPTED_TOO_OFTEN.to_owned(),
-                turns.services.zone,
-            );
+            let end = interrupted_too_often(turns, &unfinished).await?;
             commits::end_turn(store, turn, None, end).await?;
             return Ok(None);
         }
@@ -94,6 +91,29 @@ impl<'a> ActiveTurn<'a> {
         self.requester.role = self.requester.role.min(role);
         Ok(is_lower)
     }
+}
+
+/// Returns the end of a turn that was interrupted too often. Several of a chat may end so, so each names its message: as a
+/// reply where the platform has replies and no draft is replaced, else with a quote.
+async fn interrupted_too_often(
+    turns: &TurnServices,
+    unfinished: &UnfinishedTurn,
+) -> Result<TurnEnd, StoreError> {
+    let Services { bus, channels, zone, .. } = &turns.services;
+    let turn = unfinished.turn;
+    let read = move |store: &Connection| {
+        Ok((journal::question(store, turn)?, journal::first_of_turn(store, turn)?))
+    };
+    let (question, message) = bus.store.read(read).await?;
+    let end = |words: String| TurnEnd::failed(unfinished, words, *zone);
+    let channel = channels.get(unfinished.origin.channel());
+    let has_replies = channel.is_some_and(|channel| channel.limits().replies);
+    if has_replies && question.is_some() && unfinished.draft.is_none() {
+        let end = end(replies::INTERRUPTED_TOO_OFTEN.to_owned());
+        return Ok(TurnEnd { reply_to: question, ..end });
+    }
+    let said = message.map(|message| message.body.text).unwrap_or_default();
+    Ok(end(replies::quoting(&said, replies::INTERRUPTED_TOO_OFTEN)))
 }
 
 /// Reads the role and the persona of who speaks.

@@ -1,16 +1,25 @@
-//! Backups that take no place of better ones: of a damaged store, and in a folder whose disk is not there.
+//! Backups that take no place of better ones: of a damaged store, of a home without its workspace, and in a folder whose disk
+//! is not there.
 
+use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::symlink;
+use std::time::Duration;
 
-use peacrab::backup::schedule::{FolderLook, ReportedTroubles};
+use peacrab::backup::schedule::{self, FolderLook, ReportedTroubles};
+use peacrab::bus::Bus;
+use peacrab::people::People;
 use peacrab::replies;
+use peacrab::store::{Store, StoreOptions};
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use super::troubles::{count, makes_one, mark, names, with_backups};
 use crate::support::binary::{Daemon, ProgramFixture, said, until};
 use crate::support::bot_api::BotApi;
 use crate::support::bot_api::line::ADA;
 use crate::support::damage::damage;
+use crate::support::rig::Rig;
 
 #[tokio::test]
 async fn a_damaged_store_is_not_backed_up_and_good_backups_stay() {
@@ -47,6 +56,79 @@ async fn a_damaged_store_is_not_backed_up_and_good_backups_stay() {
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let daemon = fixture.daemon().await;
     makes_one(&daemon).await;
+}
+
+#[tokio::test]
+async fn a_workspace_that_is_gone_from_a_used_home_is_not_made_anew() {
+    let fixture = ProgramFixture::new("");
+    fixture.daemon().await.terminate().await;
+    let (root, away) = (fixture.home().join("workspace"), fixture.folder().join("away"));
+    fs::write(root.join("precious.md"), "tea").unwrap();
+    fs::rename(&root, &away).unwrap();
+    let refuses = async |words: &str| {
+        for command in [&["run"] as &[&str], &["doctor"], &["backup", "kept.tar.gz"]] {
+            let mut command = fixture.command(&[], command);
+            command.current_dir(fixture.folder());
+            let ended = fixture.run_with(command, "").await;
+            assert_eq!(ended.code, Some(1), "{ended:?}");
+            let said = format!("{}{}", ended.out, ended.err).replace("\n      ", " ");
+            assert!(said.contains(words), "{words}: {ended:?}");
+        }
+        fs::remove_file(fixture.folder().join("kept.tar.gz")).unwrap();
+        assert!(!root.join("AGENTS.md").exists());
+    };
+    refuses("is gone, although this home was in use").await;
+    // The folder on which its disk is mounted.
+    fs::create_dir(&root).unwrap();
+    refuses("is empty, although this home was in use").await;
+    fs::remove_dir(&root).unwrap();
+    symlink(fixture.folder().join("not-mounted"), &root).unwrap();
+    refuses("not-mounted, which is not there").await;
+    // A link does not stand in the way of a restore, which a home without a workspace is told to make.
+    fs::remove_file(&root).unwrap();
+    fs::rename(&away, &root).unwrap();
+    let file = super::back_up(&fixture).await;
+    fs::rename(&root, &away).unwrap();
+    symlink(fixture.folder().join("not-mounted"), &root).unwrap();
+    let ended = fixture.run(&["restore", file.to_str().unwrap(), "--replace"]).await;
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
+    fixture.daemon().await.terminate().await;
+    assert_eq!(fs::read_to_string(root.join("precious.md")).unwrap(), "tea");
+    // To move the record away is to begin anew.
+    fs::remove_dir_all(&root).unwrap();
+    fs::remove_file(fixture.home().join("template.json")).unwrap();
+    fixture.daemon().await.terminate().await;
+    assert!(root.join("AGENTS.md").exists() && !root.join("precious.md").exists());
+}
+
+#[tokio::test]
+async fn a_workspace_that_is_lost_while_the_daemon_runs_is_not_backed_up_regularly() {
+    let mut rig = Rig::new().await;
+    rig.ask("1", "hello").await;
+    rig.wait_until(|rig| rig.path().join("template.json").exists()).await;
+    rig.stop().await;
+    fs::rename(rig.workspace(), rig.path().join("away")).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let config = schedule::Config {
+        folder: folder.path().to_owned(),
+        every: Duration::from_secs(3600),
+        keep: 1,
+    };
+    let store = Store::open(&rig.path(), &StoreOptions::default()).unwrap();
+    let bus = Bus::new(store, People::new(BTreeMap::new()), 10);
+    let stop = CancellationToken::new();
+    let told = "SELECT body FROM outbox WHERE body LIKE '%My workspace is missing%'";
+    let waiting = async {
+        rig.wait_until(|rig| rig.query(told).len() == 1).await;
+        stop.cancel();
+    };
+    tokio::join!(schedule::run(rig.path(), config, bus.clone(), stop.clone()), waiting);
+    bus.store.close().await;
+    assert_eq!(names(folder.path()), Vec::<String>::new());
+    fs::rename(rig.path().join("away"), rig.workspace()).unwrap();
+    rig.start().await;
+    assert!(rig.next_message("1").await.contains("restore the newest backup"));
+    rig.finish().await;
 }
 
 /// Ada says something and is answered, so that a look at the folder would have been told before.

@@ -129,6 +129,32 @@ async fn a_store_that_is_damaged_in_the_middle_is_named_with_what_to_do() {
 }
 
 #[tokio::test]
+async fn a_damaged_header_is_damage_whatever_fails_first() {
+    let (fixture, path) = used().await;
+    let whole = fs::read(&path).unwrap();
+    let random: &[(usize, &[u8])] = &[(24, &[0xbe; 76])];
+    let unsupported: &[(usize, &[u8])] = &[(44, &[0, 0, 0, 9])];
+    // The version looks like that of a newer program.
+    let newer: &[(usize, &[u8])] = &[(60, &[0, 1, 0, 0]), (80, &[1])];
+    for changes in [random, unsupported, newer] {
+        let mut bytes = whole.clone();
+        for (at, change) in changes {
+            bytes[*at..*at + change.len()].copy_from_slice(change);
+        }
+        fs::write(&path, bytes).unwrap();
+        found(&fixture.run(&["doctor"]).await, 1, &["WRONG store: ", "restore the newest backup"]);
+        let ended = fixture.run(&["run"]).await;
+        assert!(ended.err.contains("Restore it from a backup"), "{ended:?}");
+    }
+    let mut bytes = whole;
+    bytes[44..48].copy_from_slice(&[0, 0, 0, 9]);
+    fs::write(&path, bytes).unwrap();
+    let file = fixture.folder().join("kept.tar.gz").display().to_string();
+    let ended = fixture.run(&["backup", file.as_str()]).await;
+    assert!(ended.err.contains("restore the newest backup"), "{ended:?}");
+}
+
+#[tokio::test]
 async fn damage_that_shows_while_it_runs_is_named_to_the_owner_and_by_status() {
     let api = BotApi::start().await;
     let fixture = ProgramFixture::new(&home(&api));
@@ -225,7 +251,7 @@ async fn a_workspace_that_is_gone_or_closed_is_wrong() {
     found(
         &fixture.run(&["doctor"]).await,
         1,
-        &["WRONG workspace: ", "is gone, although there is a store", "bring the folder back"],
+        &["WRONG workspace: ", "is gone, although this home was in use", "bring the folder back"],
     );
 }
 
@@ -303,4 +329,35 @@ fn the_check_of_the_disk_writes_to_no_file_that_a_link_leads_to() {
     std::os::unix::fs::symlink(&file, home.path().join(".doctor")).unwrap();
     check_disk(home.path());
     assert_eq!(fs::read_to_string(&file).unwrap(), "of somebody else");
+}
+
+#[tokio::test]
+async fn the_owner_hears_once_of_a_log_that_was_lost() {
+    let api = BotApi::start().await;
+    let fixture = ProgramFixture::new(&home(&api));
+    let daemon = fixture.daemon().await;
+    api.say(&said(&ADA, "hello"));
+    api.wait_for_words(ADA.id, "You said: hello").await;
+    daemon.terminate().await;
+    // From now on, the database itself knows the owner.
+    let daemon = fixture.daemon().await;
+    api.say(&said(&ADA, "and now"));
+    api.wait_for_words(ADA.id, "You said: and now").await;
+    daemon.kill().await;
+    fs::remove_file(fixture.home().join("state.db-wal")).unwrap();
+    let ended = fixture.run(&["doctor"]).await;
+    assert!(ended.out.contains("warn  log of the store: state.db-wal is missing"), "{ended:?}");
+    let daemon = fixture.daemon().await;
+    api.wait_for_words(ADA.id, "state.db-wal").await;
+    assert!(daemon.log().contains("The log of the database is lost"), "{}", daemon.log());
+    // Its delivery is settled before the next answer goes out.
+    api.say(&said(&ADA, "again"));
+    api.wait_for_words(ADA.id, "You said: again").await;
+    daemon.kill().await;
+    let daemon = fixture.daemon().await;
+    api.say(&said(&ADA, "once more"));
+    api.wait_for_words(ADA.id, "You said: once more").await;
+    assert!(!daemon.log().contains("The log of the database is lost"), "{}", daemon.log());
+    let told = api.sent().iter().filter(|sent| sent.text.contains("state.db-wal")).count();
+    assert_eq!(told, 1);
 }

@@ -10,6 +10,7 @@ use rusqlite::Connection;
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 
+use crate::support::binary::ProgramFixture;
 use crate::support::fake_channel::FakeChannel;
 use crate::support::rig::{Rig, RigOptions};
 
@@ -191,6 +192,34 @@ fn a_read_of_a_store_that_no_daemon_has_migrated_yet_says_what_to_do() {
     assert_eq!(read(newer).unwrap(), Some(1));
     let broken = read("SELECT nothing FROM turns").unwrap_err().to_string();
     assert!(!broken.contains("an older peacrab"), "{broken}");
+}
+
+#[tokio::test]
+async fn commands_that_only_show_something_leave_an_older_store_as_it_is() {
+    let fixture = ProgramFixture::new("");
+    fixture.daemon().await.terminate().await;
+    let path = fixture.home().join("state.db");
+    Connection::open(&path).unwrap().pragma_update(None, "user_version", 36).unwrap();
+    for command in [
+        &["sessions"] as &[&str],
+        &["sessions", "search", "tea"],
+        &["people"],
+        &["people", "p1"],
+        &["people", "--json"],
+        &["memory"],
+        &["heartbeat"],
+        &["why", "1"],
+        &["budget"],
+        &["budget", "--json"],
+    ] {
+        let ended = fixture.run(command).await;
+        assert_eq!(ended.code, Some(1), "{command:?}: {ended:?}");
+        let words = "was written by an older peacrab (schema 36";
+        assert!(ended.err.contains(words), "{command:?}: {ended:?}");
+        let store = Connection::open(&path).unwrap();
+        let version = store.pragma_query_value(None, "user_version", |row| row.get::<_, u32>(0));
+        assert_eq!(version.unwrap(), 36, "{command:?}");
+    }
 }
 
 /// The scripts' sums, in the format of `sha256sum`.
