@@ -231,13 +231,15 @@ pub(super) enum DaemonState {
     Answers(Box<Status>),
     /// One runs, or may run, and cannot be asked for this reason.
     Silent(String),
+    /// This account may not ask one, for this reason.
+    Forbidden(String),
 }
 
 impl DaemonState {
     pub(super) fn status(&self) -> Option<&Status> {
         match self {
             Self::Answers(status) => Some(status),
-            Self::Absent | Self::Starting(_) | Self::Silent(_) => None,
+            Self::Absent | Self::Starting(_) | Self::Silent(_) | Self::Forbidden(_) => None,
         }
     }
 }
@@ -249,12 +251,19 @@ pub(super) async fn daemon_state(home: &Path) -> DaemonState {
             return HomeLock::holder(home).map_or(DaemonState::Absent, DaemonState::Starting);
         }
         Ok(true) => {}
+        Err(error) if is_denied(&error) => return DaemonState::Forbidden(format!("{error:#}")),
         Err(error) => return DaemonState::Silent(format!("{error:#}")),
     }
     match status_now(home).await {
         Ok(status) => DaemonState::Answers(Box::new(status)),
         Err(error) => DaemonState::Silent(format!("{error:#}")),
     }
+}
+
+/// Returns true if this account may not do what has failed.
+fn is_denied(error: &anyhow::Error) -> bool {
+    let cause = error.downcast_ref::<std::io::Error>();
+    cause.is_some_and(|cause| cause.kind() == std::io::ErrorKind::PermissionDenied)
 }
 
 /// Asks the daemon that this process has opened one thing. `program` is named in the answer's commands.

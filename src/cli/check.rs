@@ -52,7 +52,9 @@ fn show(on: &Invocation, loaded: &Result<Config, ConfigErrors>, daemon: &DaemonS
                         &format!("the daemon that runs (process {pid}) says: {shell}"),
                     );
                 }
-                DaemonState::Silent(why) => print::wrapped("", &format!("warning: {why}")),
+                DaemonState::Silent(why) | DaemonState::Forbidden(why) => {
+                    print::wrapped("", &format!("warning: {why}"));
+                }
             }
             let warnings = shown_warnings(config, home);
             warnings.iter().for_each(|warning| print::wrapped("", &format!("warning: {warning}")));
@@ -99,7 +101,9 @@ fn report(
             let mut warnings = shown_warnings(config, home);
             match daemon {
                 DaemonState::Starting(holder) => warnings.push(chat::not_open_yet(holder)),
-                DaemonState::Silent(why) => warnings.push(why.clone()),
+                DaemonState::Silent(why) | DaemonState::Forbidden(why) => {
+                    warnings.push(why.clone());
+                }
                 DaemonState::Absent | DaemonState::Answers(_) => {}
             }
             match config.exposure_warning(home) {

@@ -7,11 +7,14 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use chrono::Utc;
+use rustix::fs::{Access, access};
+use rustix::io::Errno;
 
 use super::chat::DaemonState;
 use super::invocation::{Invocation, warnings};
 use super::{chat, print, systemd};
 use crate::backup::{self, known_folder, restore};
+use crate::channels::markup::unescaped;
 use crate::channels::{self, Channel};
 use crate::config::{self, Config, ConfigErrors, last_good};
 use crate::control::{ControlRequest, Response, Status};
@@ -49,7 +52,8 @@ pub(super) async fn run(on: &Invocation, fix: bool, json: bool) -> anyhow::Resul
     match (&daemon, &loaded) {
         (DaemonState::Answers(_), _) => findings.extend(ask_daemon(home).await),
         (DaemonState::Absent, Ok(config)) => findings.extend(check_links(config).await),
-        (DaemonState::Starting(_) | DaemonState::Silent(_), _) | (DaemonState::Absent, Err(_)) => {}
+        (DaemonState::Starting(_) | DaemonState::Silent(_) | DaemonState::Forbidden(_), _)
+        | (DaemonState::Absent, Err(_)) => {}
     }
     let service = systemd::service_state().await;
     let place = systemd::place(&on.environment);
@@ -167,6 +171,9 @@ fn config_advice(on: &Invocation) -> String {
     if on.config.is_some() && matches!(file.try_exists(), Ok(false)) {
         return "name a file that is there with --config".to_owned();
     }
+    if access(&file, Access::READ_OK) == Err(Errno::ACCESS) {
+        return "run this as the account that runs Peacrab, or as root".to_owned();
+    }
     let kept = last_good::kept(&on.home);
     let kept = kept.map(|kept| format!("; the last one that worked is kept in {}", kept.display()));
     format!("correct these lines; `peacrab check` reads the file again{}", kept.unwrap_or_default())
@@ -195,7 +202,7 @@ fn shell_finding(home: &Path, config: &Config, status: Option<&Status>) -> Findi
             (shell::check_sandbox_in(&config.exec, &home.join("workspace")), "as tried from here: ")
         }
     };
-    let words = format!("{by}{}", state.describe());
+    let words = format!("{by}{}", unescaped(&state.describe()));
     match state {
         SandboxState::Refused { .. } => Finding::wrong("shell", words).advise(
             "see docs/shell-and-sandbox.md, or set `enabled = false` in [exec] to do without a shell",
@@ -242,6 +249,7 @@ fn daemon_finding(home: &Path, daemon: &DaemonState) -> Finding {
             finding.advise(chat::open_advice(holder))
         }
         DaemonState::Silent(why) => daemon_checks::silent_finding(why),
+        DaemonState::Forbidden(_) => daemon_checks::forbidden_finding(),
         DaemonState::Absent => {
             let last = match starts::last_record(home) {
                 None => LastDaemon::Never,
@@ -256,10 +264,7 @@ fn daemon_finding(home: &Path, daemon: &DaemonState) -> Finding {
 async fn ask_daemon(home: &Path) -> Vec<Finding> {
     match chat::ask(home, &ControlRequest::Doctor).await {
         Ok(Response::Findings(findings)) => findings,
-        Ok(_) | Err(_) => vec![
-            Finding::wrong("daemon", "it does not answer the questions of this version")
-                .advise("restart it, so that both are the same version"),
-        ],
+        Ok(_) | Err(_) => vec![daemon_checks::other_version_finding()],
     }
 }
 
@@ -267,7 +272,7 @@ async fn ask_daemon(home: &Path) -> Vec<Finding> {
 async fn check_links(config: &Config) -> Vec<Finding> {
     let mut findings = match daemon::models(config) {
         Ok(models) => links::check_models(&models).await,
-        Err(error) => vec![Finding::wrong("model", format!("{error:#}"))],
+        Err(error) => vec![links::unusable_finding("model", &error)],
     };
     let mut connected: Vec<(ChannelName, Arc<dyn Channel>)> = Vec::new();
     for (name, channel) in &config.channels {
@@ -275,7 +280,7 @@ async fn check_links(config: &Config) -> Vec<Finding> {
             Ok(Some(channel)) => connected.push((name.clone(), channel)),
             Ok(None) => {}
             Err(error) => {
-                findings.push(Finding::wrong(format!("channel {name}"), format!("{error:#}")));
+                findings.push(links::unusable_finding(&format!("channel {name}"), &error));
             }
         }
     }

@@ -11,7 +11,7 @@ use super::{ACTIONS_MAX, ControlServer, Response, channel_statuses};
 use crate::agent::{self, BudgetCommand, Pairing, PeopleCommand, PeopleReply};
 use crate::control::send::{self, SendRequest};
 use crate::conversation::actions::{ActionReader, ActionScope};
-use crate::doctor::{Finding, links};
+use crate::doctor::links;
 use crate::people::persons::PersonAccount;
 use crate::people::{self, LOCAL, Role};
 use crate::replies;
@@ -202,14 +202,9 @@ pub(super) async fn examine(server: &ControlServer) -> Result<Response, StoreErr
             },
         ));
     }
-    for mcp_server in server.turns.tools.mcp_tools().mcp_servers.clone() {
-        let check = format!("MCP server {}", mcp_server.name);
-        findings.push(match (mcp_server.trouble, mcp_server.up) {
-            (Some(trouble), _) => Finding::wrong(check, format!("down: {trouble}"))
-                .advise("correct its section in the config and run `peacrab reload`, or start it: it is tried again by itself"),
-            (None, true) => Finding::ok(check, format!("up, {} tools", mcp_server.tools)),
-            (None, false) => Finding::warning(check, "starting"),
-        });
+    for mcp_server in &server.turns.tools.mcp_tools().mcp_servers {
+        let (up, trouble) = (mcp_server.up, mcp_server.trouble.as_deref());
+        findings.push(links::server_finding(&mcp_server.name, up, mcp_server.tools, trouble));
     }
     Ok(Response::Findings(findings))
 }

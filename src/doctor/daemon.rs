@@ -48,6 +48,18 @@ pub fn silent_finding(why: &str) -> Finding {
     )
 }
 
+/// Describes a daemon whose answer this version does not understand.
+pub fn other_version_finding() -> Finding {
+    Finding::wrong(CHECK, "it does not answer the questions of this version")
+        .advise("restart it, so that both are the same version")
+}
+
+/// Describes a home whose daemon this account may not ask.
+pub fn forbidden_finding() -> Finding {
+    Finding::wrong(CHECK, "this account may not ask the daemon, nor look if one runs")
+        .advise("run this as the account that runs Peacrab, or as root")
+}
+
 /// Describes an agent loop that makes no passes. None while it makes them.
 pub fn loop_finding(makes_passes: bool) -> Option<Finding> {
     let words = "its agent loop is stuck: messages are kept, and none is answered";

@@ -101,9 +101,11 @@ pub fn probe_finding(check: &str, probed: Result<ChannelProbe, ChannelError>) ->
         Ok(ChannelProbe { name, faults, .. }) => {
             Finding::wrong(check, format!("the bot is {name}, but {}", faults.join("; ")))
         }
-        Err(error @ (ChannelError::Closed(_) | ChannelError::Refused(_))) => {
-            Finding::wrong(check, error.to_string())
-        }
+        // Its words say what to do.
+        Err(error @ ChannelError::Closed(_)) => Finding::wrong(check, error.to_string()),
+        Err(error @ ChannelError::Refused(_)) => Finding::wrong(check, error.to_string()).advise(
+            "check that the token is this bot's, and what the bot may do at its platform; the words are the platform's own",
+        ),
         Err(ChannelError::Unavailable { after: Some(_), reason }) => Finding::wrong(check, reason)
             .advise("wait a few minutes, and run `peacrab doctor` again"),
         Err(error) => Finding::wrong(check, error.to_string()).advise(CHECK_NETWORK),
@@ -128,7 +130,8 @@ const SILENCE_MAX_S: i64 = 180;
 pub fn link_finding(name: &str, link: &LinkReport) -> Finding {
     let check = format!("channel {name}");
     if let Some(trouble) = &link.trouble {
-        return Finding::wrong(check, format!("down: {trouble}"));
+        return Finding::wrong(check, format!("down: {trouble}"))
+            .advise(format!("do what the reason says; if it names no remedy, {CHECK_NETWORK}"));
     }
     if !link.up {
         let advice = "wait a moment and try again; if it stays so, look at the log";
@@ -146,4 +149,23 @@ pub fn link_finding(name: &str, link: &LinkReport) -> Finding {
         }
         _ => Finding::ok(check, format!("up, {}", link.about)),
     }
+}
+
+/// Describes an MCP server of the running daemon.
+pub fn server_finding(name: &str, up: bool, tools: usize, trouble: Option<&str>) -> Finding {
+    let check = format!("MCP server {name}");
+    match (trouble, up) {
+        (Some(trouble), _) => Finding::wrong(check, format!("down: {trouble}")).advise(
+            "correct its section in the config and run `peacrab reload`, or start it: it is tried again by itself",
+        ),
+        (None, true) => Finding::ok(check, format!("up, {tools} tools")),
+        (None, false) => Finding::warning(check, "starting")
+            .advise("wait a minute and try again: what has not started by then is named as down"),
+    }
+}
+
+/// Describes a section of the config from which no link can be made.
+pub fn unusable_finding(check: &str, error: &anyhow::Error) -> Finding {
+    Finding::wrong(check, format!("it cannot be set up: {error:#}"))
+        .advise("correct its section in the config; `peacrab check` reads the file again")
 }

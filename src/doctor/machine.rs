@@ -41,11 +41,14 @@ pub fn check_disk(home: &Path) -> Finding {
             is_read_only: stat.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY),
             is_writable: folder != home || can_write(&home),
         }),
-        Err(error) => {
-            Finding::wrong("disk", format!("{} cannot be read: {error}", folder.display()))
-                .advise("check the disk and that it is mounted")
-        }
+        Err(error) => unreadable_finding(folder, &std::io::Error::from(error)),
     }
+}
+
+/// Describes a disk that does not tell its state, as one that has failed or was pulled out.
+pub fn unreadable_finding(folder: &Path, error: &std::io::Error) -> Finding {
+    Finding::wrong("disk", format!("{} cannot be read: {error}", folder.display()))
+        .advise("check the disk and that it is mounted")
 }
 
 /// Returns true if a file could be written. Follows no link that stands at its name: root looks at homes of others.
