@@ -64,7 +64,7 @@ pub use offline::{
 };
 pub use pages::DatabasePages;
 pub use savepoint::in_savepoint;
-pub use schema::{MigrationObserver, MigrationProgress};
+pub use schema::{MigrationObserver, MigrationProgress, newest as newest_schema};
 use searches::Searches;
 pub use slices::{SLICE, slice};
 pub use threads::AnnouncedWriter;

@@ -20,7 +20,7 @@ pub struct StoreCheck {
 pub fn check_store(home: &Path, daemon_writes: Option<bool>) -> StoreCheck {
     let path = home.join(store::FILE);
     let examined = match store::has_store(home) {
-        true => store::check_integrity(home),
+        true => store::check_file_integrity(&path),
         false => {
             return StoreCheck {
                 finding: Finding::ok("store", "there is none yet"),
@@ -31,20 +31,26 @@ pub fn check_store(home: &Path, daemon_writes: Option<bool>) -> StoreCheck {
     };
     let is_begun = fs::metadata(&path).is_ok_and(|file| file.len() == 0);
     let is_readable = examined.is_ok();
+    let was_used = !is_begun || matches!(examined, Err(OpenError::Emptied { .. }));
     let finding = match examined {
-        Ok(()) => match store::try_read(home, people::paired) {
+        Ok(version) if version < store::newest_schema() => {
+            Finding::warning("store", "written by an older version")
+                .advise("start the daemon once, which brings it up to date")
+        }
+        Ok(_) => match store::try_read(home, people::paired) {
             Some(paired) => {
                 Finding::ok("store", format!("readable, people paired: {}", paired.len()))
             }
-            None => Finding::warning("store", "written by an older version")
-                .advise("start the daemon once, which brings it up to date"),
+            None => Finding::wrong("store", "whole, but its list of people cannot be read").advise(
+                "run `peacrab doctor` again; if it stays so, look at the log of the daemon",
+            ),
         },
         Err(OpenError::Damaged { .. }) if is_begun => {
             Finding::ok("store", "there is none yet; the first start was cut short")
         }
         Err(error) => failure(&error, daemon_writes),
     };
-    StoreCheck { finding, is_readable, was_used: !is_begun }
+    StoreCheck { finding, is_readable, was_used }
 }
 
 /// Describes the loss of the store's log, which the next start could no longer see. None if nothing is known to be lost.

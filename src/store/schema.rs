@@ -74,7 +74,7 @@ const MIGRATIONS: &[&str] = &[
 ];
 
 /// Returns the version of an up-to-date database.
-pub(super) fn newest() -> u32 {
+pub fn newest() -> u32 {
     (BASE_VERSION..).zip(MIGRATIONS).last().map_or(BASE_VERSION, |(before, _)| before + 1)
 }
 
