@@ -29,6 +29,8 @@ mod pairing;
 mod real_model;
 #[cfg(feature = "telegram")]
 mod send;
+#[cfg(all(feature = "discord", feature = "slack", feature = "telegram"))]
+mod status_words;
 #[cfg(feature = "telegram")]
 mod sync;
 #[cfg(feature = "telegram")]

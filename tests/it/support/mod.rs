@@ -16,6 +16,8 @@ pub(crate) mod disk;
 pub(crate) mod damage;
 pub(crate) mod documents;
 pub(crate) mod fake_channel;
+#[cfg(all(feature = "discord", feature = "slack", feature = "telegram"))]
+pub(crate) mod fake_daemon;
 pub(crate) mod effort;
 pub(crate) mod model_api;
 #[cfg(any(feature = "discord", feature = "slack", feature = "telegram"))]
