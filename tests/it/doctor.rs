@@ -1,5 +1,10 @@
 //! The doctor: each line that it can print, shown by the fault that it is about.
 
+mod accounts;
+mod faults;
+mod judged;
+mod lines;
+mod screens;
 mod state;
 mod store;
 
@@ -43,7 +48,7 @@ async fn a_home_that_is_a_file_is_named() {
     fs::write(fixture.home(), "").unwrap();
     let ended = fixture.run(&["doctor"]).await;
     let words = format!("WRONG files: {} is no folder", fixture.home().display());
-    found(&ended, 1, &[&words, "move that file away"]);
+    found(&ended, 1, &[&words, "move that file away, or name another home with --home"]);
     assert!(!ended.out.contains("chmod"), "{}", ended.out);
 }
 

@@ -17,7 +17,7 @@ async fn status_tells_what_is_written_in_a_day_by_whom_and_when_a_platform_was_h
         "database": 5_000_000, "written_by_store": 48_000_000, "written_as_files": 24_000_000,
         "written_by_programs": 2_400_000,
     });
-    let link = |up, about: &str, heard: Option<i64>, trouble: Option<&str>, pending: i64| {
+    let link = |up: bool, about: &str, heard: Option<i64>, trouble: Option<&str>, pending: i64| {
         json!({ "up": up, "about": about, "last_byte_s": heard, "last_event_s": heard,
                 "trouble": trouble, "pending": pending })
     };

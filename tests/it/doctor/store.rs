@@ -13,6 +13,7 @@ use peacrab::store::{OpenError, StoreError};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
+use super::accounts::WithoutRights;
 use super::found;
 use crate::support::binary::{ProgramFixture, home, said};
 use crate::support::bot_api::BotApi;
@@ -56,10 +57,10 @@ async fn a_store_that_another_program_has_locked_is_not_to_be_restored() {
 
 #[tokio::test]
 async fn a_store_that_this_account_may_not_open_is_given_back() {
-    if rustix::process::geteuid().is_root() {
-        return;
-    }
     let (fixture, path) = used().await;
+    // No mode keeps root out.
+    let Some(fixture) = WithoutRights::of(fixture) else { return };
+    fixture.give_all();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).unwrap();
     let ended = fixture.run(&["doctor"]).await;
     found(&ended, 1, &["WRONG store: this account cannot open it", "chmod u+rwX"]);
