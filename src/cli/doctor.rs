@@ -23,7 +23,7 @@ use crate::doctor::{
     service as service_checks, store as store_checks, wear, workspace,
 };
 use crate::sandbox::{self, SandboxLevel, SandboxState};
-use crate::store;
+use crate::store::{self, StartWork};
 use crate::tasks::schedule;
 use crate::tools::mcp::Via;
 use crate::tools::shell;
@@ -219,9 +219,9 @@ fn daemon_finding(home: &Path, daemon: &DaemonState) -> Finding {
         }
         DaemonState::Starting(holder) => {
             let words = chat::not_open_yet(holder);
-            let finding = match holder.awaits_space {
-                true => Finding::wrong("daemon", words),
-                false => Finding::warning("daemon", words),
+            let finding = match holder.work {
+                Some(StartWork::AwaitsSpace) => Finding::wrong("daemon", words),
+                Some(StartWork::Updates(_)) | None => Finding::warning("daemon", words),
             };
             finding.advise(chat::open_advice(holder))
         }

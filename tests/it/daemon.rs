@@ -30,6 +30,8 @@ mod real_model;
 #[cfg(feature = "telegram")]
 mod send;
 #[cfg(feature = "telegram")]
+mod starting;
+#[cfg(feature = "telegram")]
 mod sync;
 #[cfg(feature = "telegram")]
 mod telegram;

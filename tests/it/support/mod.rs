@@ -16,6 +16,7 @@ pub(crate) mod disk;
 pub(crate) mod damage;
 pub(crate) mod documents;
 pub(crate) mod fake_channel;
+pub(crate) mod former_store;
 pub(crate) mod effort;
 pub(crate) mod model_api;
 #[cfg(any(feature = "discord", feature = "slack", feature = "telegram"))]
