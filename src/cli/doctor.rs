@@ -113,6 +113,7 @@ fn check_here(
     findings.extend(status.and_then(|it| daemon_checks::memory_finding(&it.shell)));
     findings.extend(status.and_then(|it| daemon_checks::loop_finding(it.health.agent_loop)));
     findings.extend(status.and_then(|it| daemon_checks::safe_mode_finding(it.safe_mode)));
+    findings.extend(status.and_then(|it| daemon_checks::index_finding(it.indexing)));
     findings
 }
 

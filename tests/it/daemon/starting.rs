@@ -1,8 +1,10 @@
-//! Long work at a start, and what is told of it meanwhile: a database of a former version is updated.
+//! Long work at a start, and what is told of it meanwhile: a database of a former version is updated, and the index of the
+//! memory is filled again.
 
 use std::fs;
 use std::time::Duration;
 
+use peacrab::replies;
 use rusqlite::Connection;
 use tokio::net::UnixDatagram;
 use tokio::time::{sleep, timeout};
@@ -90,4 +92,46 @@ async fn commands_tell_how_far_an_update_of_the_database_is_that_takes_long() {
     let pid: u64 = fs::read_to_string(&lock).unwrap().parse().unwrap();
     assert_eq!(fixture.status().await["pid"], pid);
     assert!(daemon.terminate().await.success());
+}
+
+/// More than are indexed in a moment.
+const PASSAGES: u64 = 20_000;
+
+#[tokio::test]
+async fn an_index_that_is_filled_again_is_counted_by_status_doctor_and_log() {
+    let fixture = ProgramFixture::new("");
+    fixture.daemon().await.terminate().await;
+    let store = Connection::open(fixture.home().join("state.db")).unwrap();
+    let many = format!(
+        "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {PASSAGES})
+         INSERT INTO recall_entries (who, kind, source, line, at, text)
+         SELECT 'a1', 'turn', i, 1, 1, 'figs ' || i FROM n;
+         INSERT INTO recall_index (recall_index) VALUES ('delete-all')"
+    );
+    store.execute_batch(&many).unwrap();
+    drop(store);
+    let daemon = fixture.daemon().await;
+    let counted = until("the count", async || {
+        let count = fixture.status().await["indexing"].clone();
+        (!count.is_null()).then_some(count)
+    })
+    .await;
+    assert_eq!(counted["parts"], "passages");
+    let (done, total) = (counted["done"].as_u64().unwrap(), counted["total"].as_u64().unwrap());
+    assert!(done < total && total >= PASSAGES, "{counted}");
+    let (status, doctor) = tokio::join!(fixture.run(&["status"]), fixture.run(&["doctor"]));
+    let of = format!(" of {total}\n");
+    assert!(status.out.contains("\nindexing passages: "), "{status:?}");
+    assert!(status.out.contains(&of), "{status:?}");
+    assert!(doctor.out.contains("warn  search: indexing passages: "), "{doctor:?}");
+    assert!(doctor.out.contains(&of), "{doctor:?}");
+    let log = daemon.log();
+    let line = log.lines().find(|line| line.contains("Indexing passages for the search"));
+    assert!(line.unwrap().contains(&format!("total={total}")), "{log}");
+    until("the whole index", async || fixture.status().await["indexing"].is_null().then_some(()))
+        .await;
+    let ended = fixture.run(&["doctor"]).await;
+    assert!(!ended.out.contains("search: indexing"), "{ended:?}");
+    assert!(daemon.terminate().await.success());
+    assert_eq!(replies::indexing("messages", 40, 120), "indexing messages: 40 of 120");
 }
