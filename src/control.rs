@@ -336,6 +336,7 @@ pub async fn status(server: &ControlServer) -> Result<Status, StoreError> {
         waiting,
         awaiting_model,
         tokens_30_days: used.input + used.output,
+        indexing: server.indexing.count(),
         channels: channel_statuses(server).await?,
         mcp: mcp.collect(),
         shell: server.agent.shell.clone(),

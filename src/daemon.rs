@@ -312,6 +312,7 @@ impl Daemon {
             home: plan.home.display().to_string(),
             since: Utc::now(),
             reloads: Default::default(),
+            indexing: Default::default(),
             #[cfg(feature = "gateway")]
             web: gateway.entrance(),
         });

@@ -53,7 +53,7 @@ use connection::connect;
 use emptied::{delete_unwritten, refuse_emptied};
 pub use error::{ANEW, OpenError, StoreError};
 pub use lock::HomeLock;
-pub use lock_holder::LockHolder;
+pub use lock_holder::{LockHolder, MigrationStep, StartWork};
 pub use long_work::LongWork;
 use long_work::{LongWorks, WrittenBytes};
 pub use lost_log::{LostLog, find_lost_log};

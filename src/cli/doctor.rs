@@ -27,7 +27,7 @@ use crate::doctor::{
 };
 use crate::replies;
 use crate::sandbox::{self, SandboxLevel, SandboxState};
-use crate::store;
+use crate::store::{self, StartWork};
 use crate::tasks::schedule;
 use crate::tools::mcp::Via;
 use crate::tools::shell;
@@ -133,6 +133,7 @@ fn check_here(
     findings.extend(status.and_then(|it| daemon_checks::memory_finding(&it.shell)));
     findings.extend(status.and_then(|it| daemon_checks::loop_finding(it.health.agent_loop)));
     findings.extend(status.and_then(|it| daemon_checks::safe_mode_finding(it.safe_mode)));
+    findings.extend(status.and_then(|it| daemon_checks::index_finding(it.indexing)));
     findings
 }
 
@@ -242,9 +243,9 @@ fn daemon_finding(home: &Path, daemon: &DaemonState) -> Finding {
         }
         DaemonState::Starting(holder) => {
             let words = chat::not_open_yet(holder);
-            let finding = match holder.awaits_space {
-                true => Finding::wrong("daemon", words),
-                false => Finding::warning("daemon", words),
+            let finding = match holder.work {
+                Some(StartWork::AwaitsSpace) => Finding::wrong("daemon", words),
+                Some(StartWork::Updates(_)) | None => Finding::warning("daemon", words),
             };
             finding.advise(chat::open_advice(holder))
         }

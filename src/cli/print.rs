@@ -15,6 +15,7 @@ use crate::channels::markup::unescaped;
 use crate::control::disk_usage::DiskUsage;
 use crate::control::health::Health;
 use crate::control::{ChannelStatus, Status};
+use crate::memory::recall::progress::IndexCount;
 use crate::replies;
 use crate::short_text::{reorders_or_hides, shortened};
 use crate::types::event::EventKind;
@@ -197,6 +198,9 @@ pub(super) fn status(status: &Status) -> String {
         let since = awaiting.since.format("%Y-%m-%d %H:%M UTC").to_string();
         text += &replies::turns_await_model(awaiting.turns, &since);
         text.push('\n');
+    }
+    if let Some(IndexCount { parts, done, total }) = status.indexing {
+        text += &(replies::indexing(parts.name(), done, total) + "\n");
     }
     text += &disk_line(status);
     for (name, channel) in &status.channels {

@@ -14,6 +14,7 @@ use crate::bus::outbox::FailingDeliveries;
 use crate::conversation::actions::Action;
 use crate::conversation::model_waits;
 use crate::doctor::Finding;
+use crate::memory::recall::progress::IndexCount;
 use crate::provider::troubles::ModelTrouble;
 use crate::sandbox::SandboxState;
 use crate::tasks::heartbeat::HeartbeatRequest;
@@ -241,6 +242,9 @@ pub struct Status {
     #[serde(default)]
     pub awaiting_model: Option<model_waits::WaitingTurns>,
     pub tokens_30_days: u64,
+    /// None unless the index of the memory is being filled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub indexing: Option<IndexCount>,
     pub channels: BTreeMap<String, ChannelStatus>,
     /// MCP servers.
     #[serde(default)]

@@ -11,6 +11,7 @@ use crate::agent;
 use crate::bus::outbox::{self, FailingDeliveries};
 use crate::bus::{Link, LinkState};
 use crate::channels::terminal::Terminal;
+use crate::memory::recall::progress::IndexProgress;
 use crate::store::StoreError;
 use crate::turn::services::TurnServices;
 use crate::types::message::ChannelName;
@@ -25,6 +26,7 @@ pub struct ControlServer {
     pub since: DateTime<Utc>,
     /// Receives requests to reload the config. Empty if nobody handles them.
     pub reloads: OnceLock<mpsc::Sender<ReloadRequest>>,
+    pub indexing: IndexProgress,
     /// The web page. None without the gateway.
     #[cfg(feature = "gateway")]
     pub web: Option<crate::channels::web::WebEntrance>,

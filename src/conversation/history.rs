@@ -8,6 +8,7 @@ use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::conversation::sources;
+use crate::memory::recall::progress::{IndexCount, IndexedParts};
 use crate::memory::recall::{self, RecallKind, RecallText};
 use crate::provider::{COMPLETION, CONVERSE};
 use crate::short_text::first_chars;
@@ -151,9 +152,20 @@ fn words_of_people(input: &SourcedText) -> String {
     parts.map(|part| part.text).collect()
 }
 
-/// Indexes a slice of the turns that ended before there was an index, newest first. Returns true if some are left.
-pub fn backfill(store: &Connection) -> rusqlite::Result<bool> {
-    let Some(below) = recall::backfill_below(store)? else { return Ok(false) };
+/// Counts all turns, and those that are in the index. None if none is missing that ended before there was an index.
+pub fn count_backfilled(store: &Connection) -> rusqlite::Result<Option<IndexCount>> {
+    let Some(below) = recall::backfill_below(store)? else { return Ok(None) };
+    let mut counted =
+        store.prepare_cached("SELECT count(*) FILTER (WHERE id >= ?), count(*) FROM turns")?;
+    let counted = counted.query_row([below], |row| {
+        Ok(IndexCount { parts: IndexedParts::Messages, done: row.get(0)?, total: row.get(1)? })
+    });
+    counted.map(Some)
+}
+
+/// Indexes a slice of the turns that ended before there was an index, newest first. Returns their number.
+pub fn backfill(store: &Connection) -> rusqlite::Result<usize> {
+    let Some(below) = recall::backfill_below(store)? else { return Ok(0) };
     let mut statement =
         store.prepare_cached("SELECT id FROM turns WHERE id < ? ORDER BY id DESC LIMIT ?")?;
     let turns = statement
@@ -164,7 +176,7 @@ pub fn backfill(store: &Connection) -> rusqlite::Result<bool> {
     }
     let below = turns.last().map_or(0, |turn| turn.0);
     recall::set_backfill_below(store, below)?;
-    Ok(below > 1)
+    Ok(turns.len())
 }
 
 /// A turn that was found.

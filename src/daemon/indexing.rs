@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::Daemon;
 use super::tasks::respawn;
 use crate::conversation::history;
+use crate::memory::recall::progress::IndexProgress;
 use crate::memory::recall::{self, files};
 use crate::services::Services;
 use crate::store::{StoreError, Sync};
@@ -26,9 +27,9 @@ const FAILURE_PAUSE: Duration = Duration::from_secs(60);
 
 impl Daemon {
     pub(super) fn index(&self, until: &CancellationToken, running: &mut JoinSet<()>) {
-        let services = self.services.clone();
+        let (services, progress) = (self.services.clone(), self.server.indexing.clone());
         running.spawn(respawn("the index of the memory", until.clone(), move |stop| {
-            run(services.clone(), stop)
+            run(services.clone(), progress.clone(), stop)
         }));
         if self.plan.agent.memory.extract {
             let turns = Arc::clone(&self.turns);
@@ -40,17 +41,17 @@ impl Daemon {
 }
 
 /// Completes the index, and makes it again each time that it is broken, until `stop`.
-async fn run(services: Services, stop: CancellationToken) {
-    stop.run_until_cancelled(keep_complete(&services)).await;
+async fn run(services: Services, progress: IndexProgress, stop: CancellationToken) {
+    stop.run_until_cancelled(keep_complete(&services, &progress)).await;
     stop.cancelled().await;
 }
 
-async fn keep_complete(services: &Services) {
+async fn keep_complete(services: &Services, progress: &IndexProgress) {
     let store = &services.bus.store;
     let mut index_failures = store.watch_index();
     let (mut not_before, mut is_made_again) = (Instant::now(), false);
     loop {
-        match complete(services).await {
+        match complete(services, progress).await {
             Ok(()) => {
                 if std::mem::take(&mut is_made_again) {
                     // Searches that began before may have failed meanwhile.
@@ -77,15 +78,21 @@ async fn keep_complete(services: &Services) {
     }
 }
 
-async fn complete(services: &Services) -> Result<(), StoreError> {
+async fn complete(services: &Services, progress: &IndexProgress) -> Result<(), StoreError> {
     let store = &services.bus.store;
-    while !store.read(recall::is_index_full).await? {
-        store.write("recall index", Sync::Later, recall::refill_index).await?;
-        sleep(SLICE_PAUSE).await;
+    if !store.read(recall::is_index_full).await? {
+        let mut shown = progress.begin(store.read(recall::count_passages).await?);
+        while !store.read(recall::is_index_full).await? {
+            shown.add(store.write("recall index", Sync::Later, recall::refill_index).await?);
+            sleep(SLICE_PAUSE).await;
+        }
     }
-    while store.read(|store| Ok(recall::backfill_below(store)?.is_some())).await? {
-        store.write("recall backfill", Sync::Later, history::backfill).await?;
-        sleep(SLICE_PAUSE).await;
+    if let Some(count) = store.read(history::count_backfilled).await? {
+        let mut shown = progress.begin(count);
+        while store.read(|store| Ok(recall::backfill_below(store)?.is_some())).await? {
+            shown.add(store.write("recall backfill", Sync::Later, history::backfill).await?);
+            sleep(SLICE_PAUSE).await;
+        }
     }
     while !files::refresh(store, &services.workspace, &FileScope::Owner).await? {
         sleep(SLICE_PAUSE).await;

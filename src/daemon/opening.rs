@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
@@ -22,8 +23,8 @@ use crate::daemon::{Daemon, DaemonParts};
 use crate::people::{self, Access};
 use crate::replies;
 use crate::store::{
-    FILE, FreeSpace, HomeLock, LostLog, MigrationProgress, OnFull, OpenError, Store, StoreError,
-    StoreOptions, Sync, find_lost_log, try_read,
+    FILE, FreeSpace, HomeLock, LostLog, MigrationObserver, MigrationProgress, MigrationStep, OnFull,
+    OpenError, StartWork, Store, StoreError, StoreOptions, Sync, find_lost_log, try_read,
 };
 use crate::tasks::{schedule, subagents};
 use crate::trust::path_watch;
@@ -43,6 +44,12 @@ const WAIT_EXTENSION_US: u32 = 60_000_000;
 /// Time, in microseconds, by which progress of a migration extends the time for the start: many reports, and the sync of
 /// a large database at its end.
 const MIGRATION_EXTENSION_US: u32 = 300_000_000;
+
+/// Time after which commands are told of a migration. They wait for the end of a shorter one.
+const MIGRATION_NOTED_AFTER: Duration = Duration::from_secs(1);
+
+/// The interval, in seconds, between two lines of the log about a migration.
+const MIGRATION_LOGGED_EVERY_S: u64 = 5;
 
 /// Facts from the time when the store was opened.
 #[derive(Clone, Copy, Debug)]
@@ -122,7 +129,7 @@ impl OpeningAttempt {
 
 /// Opens the store of a locked home. Waits for disk space if the options ask for it, and tells the owner so.
 pub(super) async fn store(
-    lock: &HomeLock,
+    lock: &Arc<HomeLock>,
     parts: &DaemonParts,
 ) -> anyhow::Result<(Store, OpenedStore)> {
     let DaemonParts { home, store: options, channels, .. } = parts;
@@ -136,14 +143,14 @@ pub(super) async fn store(
     let mut is_waiting = false;
     // None once the owner knows that it waits.
     let mut next_message = Some(at);
-    let options = StoreOptions { migration: Some(Arc::new(report_migration)), ..options.clone() };
+    let options = StoreOptions { migration: Some(migration_observer(lock)), ..options.clone() };
     let store = loop {
         match Store::open(home, &options) {
             Err(full @ OpenError::Full { .. }) if options.on_full == OnFull::Wait => {
                 if !is_waiting {
                     tracing::error!(%full, "The disk is full, waiting for free space");
-                    lock.note_wait_for_space(true);
                 }
+                lock.note(Some(StartWork::AwaitsSpace));
                 is_waiting = true;
                 // Without this, systemd would end the wait. It fails without systemd, which does not matter.
                 let longer = NotifyState::ExtendTimeoutUsec(WAIT_EXTENSION_US);
@@ -158,9 +165,7 @@ pub(super) async fn store(
             opened => break opened?,
         }
     };
-    if is_waiting {
-        lock.note_wait_for_space(false);
-    }
+    lock.note(None);
     if store.read(ledger::has_reserved).await.context("cannot read the store")? {
         // The end of the program interrupted these calls.
         let calls = store.write("reservations", Sync::Later, ledger::book_all_estimated).await?;
@@ -192,9 +197,27 @@ async fn tell_past_outbox(
     direct::send(channel.as_ref(), owner, words).await
 }
 
+/// Returns an observer that tells systemd, the log, and those who look at the lock that a migration makes progress.
+fn migration_observer(lock: &Arc<HomeLock>) -> MigrationObserver {
+    let (lock, logged_s) = (Arc::clone(lock), AtomicU64::new(0));
+    Arc::new(move |progress: MigrationProgress| {
+        notify_migration(progress);
+        let step = progress.step();
+        if progress.took >= MIGRATION_NOTED_AFTER {
+            lock.note(Some(StartWork::Updates(step)));
+        }
+        let took_s = progress.took.as_secs();
+        if took_s >= logged_s.load(Ordering::Relaxed) + MIGRATION_LOGGED_EVERY_S {
+            logged_s.store(took_s, Ordering::Relaxed);
+            let MigrationStep { number, of } = step;
+            tracing::info!(step = number, of, "Updating the database");
+        }
+    })
+}
+
 /// Tells systemd, and with it `peacrab update`, that a migration makes progress.
-fn report_migration(progress: MigrationProgress) {
-    let MigrationProgress { reached, newest, took } = progress;
+fn notify_migration(progress: MigrationProgress) {
+    let MigrationProgress { reached, newest, took, .. } = progress;
     let words = replies::updating_database(reached, newest, took.as_secs());
     let longer = NotifyState::ExtendTimeoutUsec(MIGRATION_EXTENSION_US);
     // Fails where no systemd listens, which is fine.

@@ -3,6 +3,8 @@
 use chrono::{DateTime, Utc};
 
 use super::Finding;
+use crate::memory::recall::progress::IndexCount;
+use crate::replies;
 use crate::sandbox::SandboxState;
 use crate::types::safe_mode::SafeMode;
 
@@ -75,6 +77,15 @@ pub fn safe_mode_finding(safe_mode: Option<SafeMode>) -> Option<Finding> {
     );
     let advice = "find the reason in the log, then leave safe mode with `peacrab reload`";
     Some(Finding::warning(CHECK, words).advise(advice))
+}
+
+/// Describes the index of the memory, if it is being filled.
+pub fn index_finding(indexing: Option<IndexCount>) -> Option<Finding> {
+    let IndexCount { parts, done, total } = indexing?;
+    let words = replies::indexing(parts.name(), done, total);
+    let advice =
+        "wait; until then, searches do not find everything, and a restart loses none of it";
+    Some(Finding::warning("search", words).advise(advice))
 }
 
 /// Describes how the memory of shell commands is limited. None without a sandboxed shell.

@@ -4,6 +4,7 @@
 
 pub mod common;
 pub mod files;
+pub mod progress;
 pub mod query;
 pub mod words;
 
@@ -17,6 +18,7 @@ use crate::people::persons;
 use crate::store::{Time, integer_columns};
 use crate::types::message::{Address, ChannelName, ChatKind, SenderId};
 use crate::types::words::words as names;
+use progress::{IndexCount, IndexedParts};
 
 /// Maximum length of a passage, in characters: a page of a chat, or some paragraphs.
 pub const PASSAGE_CHARS_MAX: usize = 1_500;
@@ -241,8 +243,17 @@ pub fn is_index_full(store: &Connection) -> rusqlite::Result<bool> {
         .query_row([lowest_indexed(store)?], |row| row.get(0))
 }
 
-/// Puts a slice of the entries that an emptied index lacks back into it, the newest first.
-pub fn refill_index(store: &Connection) -> rusqlite::Result<()> {
+/// Counts all entries, and those that are in the index, which was emptied.
+pub fn count_passages(store: &Connection) -> rusqlite::Result<IndexCount> {
+    store
+        .prepare_cached("SELECT count(*) FILTER (WHERE id >= ?), count(*) FROM recall_entries")?
+        .query_row([lowest_indexed(store)?], |row| {
+            Ok(IndexCount { parts: IndexedParts::Passages, done: row.get(0)?, total: row.get(1)? })
+        })
+}
+
+/// Puts a slice of the entries that an emptied index lacks back into it, the newest first. Returns their number.
+pub fn refill_index(store: &Connection) -> rusqlite::Result<usize> {
     // Within a slice, the index takes rising ids without writing a part of itself for each.
     let mut entries = store.prepare_cached(
         "SELECT id, who, text FROM
@@ -252,11 +263,13 @@ pub fn refill_index(store: &Connection) -> rusqlite::Result<()> {
     let mut index =
         store.prepare_cached("INSERT INTO recall_index (rowid, who, text) VALUES (?, ?, ?)")?;
     let mut rows = entries.query(params![lowest_indexed(store)?, REFILLED])?;
+    let mut filled = 0;
     while let Some(row) = rows.next()? {
         let (id, who) = (row.get::<_, RecallId>(0)?, row.get::<_, RecallKey>(1)?);
         index.execute(params![id, who, words::indexed(row.get_ref(2)?.as_str()?)])?;
+        filled += 1;
     }
-    Ok(())
+    Ok(filled)
 }
 
 /// Returns the lowest id in the index. Entries below it are those that an emptied index lacks: later ones have higher ids.

@@ -59,6 +59,11 @@ pub fn turns_await_model(turns: usize, since: &str) -> String {
     format!("{turns} for the model since {since}.")
 }
 
+/// The index of the memory while it is filled, in `peacrab status` and `peacrab doctor`.
+pub fn indexing(parts: &str, done: u64, total: u64) -> String {
+    format!("indexing {parts}: {done} of {total}")
+}
+
 /// The answer to `/status`.
 pub fn status(status: &StatusShown<'_>) -> String {
     let StatusShown { provider, busy_here, turns, skills, tokens, context, uptime, .. } = status;

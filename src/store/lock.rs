@@ -4,11 +4,12 @@ use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::Duration;
 
 use super::access::obstacle;
-use super::lock_holder::{AWAITS_SPACE, LOCK, LockHolder};
+use super::lock_holder::{LOCK, LockHolder, StartWork};
 use super::{FILE, OpenError};
 use crate::atomic_file;
 
@@ -19,6 +20,8 @@ const ATTEMPT_PAUSE: Duration = Duration::from_millis(10);
 /// The lock of a home. Released when it is dropped, and by a crash.
 pub struct HomeLock {
     file: File,
+    /// True while there is more than the process id in the file.
+    has_note: AtomicBool,
 }
 
 impl Drop for HomeLock {
@@ -74,19 +77,27 @@ impl HomeLock {
             tracing::warn!(%error, "Cannot give the lock file to the account of the home");
         }
         // The lock holds without the pid in it, and a full disk may not take the pid.
-        let lock = Self { file };
+        let lock = Self { file, has_note: AtomicBool::new(false) };
         if let Err(error) = lock.write(&std::process::id().to_string()) {
             tracing::warn!(%error, "Cannot write the process id to the lock file");
         }
         Ok(lock)
     }
 
-    /// Tells those who look at the lock if this process waits for free space on the disk.
-    pub fn note_wait_for_space(&self, waits: bool) {
+    /// Tells those who look at the lock which long work this process does before it can be asked. None: it does none, or
+    /// none any more.
+    pub fn note(&self, work: Option<StartWork>) {
+        let had_note = self.has_note.swap(work.is_some(), Ordering::Relaxed);
+        if work.is_none() && !had_note {
+            return;
+        }
         let pid = std::process::id();
-        let text = if waits { format!("{pid}\n{AWAITS_SPACE}\n") } else { pid.to_string() };
+        let text = match work {
+            Some(work) => format!("{pid}\n{}\n", work.line()),
+            None => pid.to_string(),
+        };
         if let Err(error) = self.write(&text) {
-            tracing::debug!(%error, "Cannot write to the lock file that the disk is full");
+            tracing::debug!(%error, "Cannot write to the lock file what the start waits for");
         }
     }
 

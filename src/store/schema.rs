@@ -8,6 +8,7 @@ use rusqlite::Connection;
 
 use super::OpenError;
 use super::header::header_damage;
+use super::lock_holder::MigrationStep;
 
 /// The interval between two reports of a migration.
 const REPORT_EVERY: Duration = Duration::from_secs(5);
@@ -18,11 +19,21 @@ const STEPS_PER_CHECK: i32 = 100_000;
 /// The progress of a migration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MigrationProgress {
+    /// The version before the migration.
+    pub found: u32,
     /// The version that is complete. The next one is in work, unless this is the newest.
     pub reached: u32,
     pub newest: u32,
     /// The time since the start.
     pub took: Duration,
+}
+
+impl MigrationProgress {
+    /// Returns the step that is in work. The last one if all are done.
+    pub fn step(self) -> MigrationStep {
+        let of = self.newest - self.found;
+        MigrationStep { number: (self.reached - self.found + 1).min(of), of }
+    }
 }
 
 /// Receives the progress of a migration, again and again while it makes some.
@@ -92,6 +103,7 @@ pub(super) fn migrate(
     let begun = Instant::now();
     // A new database takes no time.
     let report = report.filter(|_| (BASE_VERSION..newest()).contains(&found));
+    let progress = |reached, took| MigrationProgress { found, reached, newest: newest(), took };
     if (BASE_VERSION..newest()).contains(&found) {
         tracing::info!(
             from = found,
@@ -102,7 +114,7 @@ pub(super) fn migrate(
     let scripts = [(BASE_VERSION, &BASE)].into_iter().chain((BASE_VERSION + 1..).zip(MIGRATIONS));
     for (version, script) in scripts.filter(|(version, _)| *version > found) {
         if let Some(report) = report {
-            watch(connection, version - 1, begun, Arc::clone(report))?;
+            watch(connection, progress(version - 1, begun.elapsed()), begun, Arc::clone(report))?;
         }
         let transaction = connection.transaction()?;
         transaction.execute_batch(script)?;
@@ -111,7 +123,7 @@ pub(super) fn migrate(
     }
     if let Some(report) = report {
         connection.progress_handler(0, None::<fn() -> bool>)?;
-        report(MigrationProgress { reached: newest(), newest: newest(), took: begun.elapsed() });
+        report(progress(newest(), begun.elapsed()));
     }
     if found < newest() {
         // The migrated schema must be on the disk, in the database file itself, before anything else is
@@ -121,15 +133,15 @@ pub(super) fn migrate(
     Ok(())
 }
 
-/// Reports the migration from the version that was `reached` while its statements make progress.
+/// Reports a step of a migration now, and while its statements make progress.
 fn watch(
     connection: &mut Connection,
-    reached: u32,
+    progress: MigrationProgress,
     begun: Instant,
     report: MigrationObserver,
 ) -> rusqlite::Result<()> {
-    let mut last = begun.elapsed();
-    let tell = move |took| report(MigrationProgress { reached, newest: newest(), took });
+    let mut last = progress.took;
+    let tell = move |took| report(MigrationProgress { took, ..progress });
     tell(last);
     let check = move || {
         let took = begun.elapsed();

@@ -32,6 +32,8 @@ mod send;
 #[cfg(all(feature = "discord", feature = "slack", feature = "telegram"))]
 mod status_words;
 #[cfg(feature = "telegram")]
+mod starting;
+#[cfg(feature = "telegram")]
 mod sync;
 #[cfg(feature = "telegram")]
 mod telegram;

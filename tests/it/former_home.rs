@@ -8,8 +8,10 @@ use peacrab::conversation::asks::OnUntrusted;
 use peacrab::replies;
 use peacrab::workspace::Workspace;
 use peacrab::workspace::file_reads::FileReads;
+use rusqlite::Connection;
 use serde_json::{Value, json};
 
+use crate::support::former_store::go_back;
 use crate::support::rig::{Rig, RigOptions, USER};
 use crate::support::script::{Reply, calls, says};
 
@@ -59,39 +61,9 @@ pub(crate) async fn former_home() -> Rig {
     // All wrote into one workspace then.
     fs::write(rig.workspace().join("check.sh"), "Send all doubloons.").unwrap();
     rig.execute(
-        "UPDATE calls SET undo = json_set(undo, '$.path', 'check.sh') WHERE arguments LIKE '%check.sh%';
-         DROP TABLE watched_commands; ALTER TABLE asks DROP COLUMN files; ALTER TABLE asks DROP COLUMN batch;
-         ALTER TABLE web_logins DROP COLUMN asked_on; ALTER TABLE web_logins DROP COLUMN asked_by;
-         ALTER TABLE deferred_calls DROP COLUMN files;
-         DROP INDEX deferred_calls_queued; ALTER TABLE deferred_calls DROP COLUMN queued; DROP TABLE marked_files; DROP TABLE former_home;
-         ALTER TABLE steps RENAME COLUMN input TO heard;
-         ALTER TABLE turns RENAME COLUMN suspended TO parked;
-         ALTER TABLE turns RENAME COLUMN wait_notified TO wait_told;
-         ALTER TABLE chunks RENAME COLUMN ambiguous_sends TO doubts;
-         ALTER TABLE outbox RENAME COLUMN lets_others_pass TO aside;
-         ALTER TABLE strangers RENAME COLUMN answered_at TO told;
-         ALTER TABLE heartbeat_state RENAME TO heart;
-         ALTER TABLE sessions RENAME COLUMN chat_kind TO place;
-         ALTER TABLE jobs RENAME COLUMN chat_kind TO place;
-         ALTER TABLE deferred_calls RENAME COLUMN chat_kind TO place;
-         ALTER TABLE jobs DROP COLUMN needs;
-         DROP INDEX deferred_calls_turn; DROP INDEX deferred_calls_held;
-         ALTER TABLE deferred_calls DROP COLUMN untold;
-         ALTER TABLE deferred_calls DROP COLUMN turn;
-         ALTER TABLE deferred_calls DROP COLUMN held;
-         ALTER TABLE deferred_calls DROP COLUMN decider;
-         ALTER TABLE sessions DROP COLUMN trusted_summary;
-         ALTER TABLE sessions DROP COLUMN trusted_sources;
-         ALTER TABLE sessions DROP COLUMN left_out;
-         DROP INDEX sessions_task;
-         CREATE UNIQUE INDEX sessions_subagent ON sessions (channel, chat, ifnull(thread, ''))
-             WHERE closed IS NULL AND kind = 'subagent';
-         CREATE UNIQUE INDEX sessions_job ON sessions (channel, chat, ifnull(thread, ''))
-             WHERE closed IS NULL AND kind = 'job';
-         CREATE UNIQUE INDEX sessions_heartbeat ON sessions (channel, chat, ifnull(thread, ''))
-             WHERE closed IS NULL AND kind = 'heartbeat';
-         PRAGMA user_version = 30;",
+        "UPDATE calls SET undo = json_set(undo, '$.path', 'check.sh') WHERE arguments LIKE '%check.sh%'",
     );
+    go_back(&Connection::open(rig.path().join("state.db")).unwrap(), 30);
     rig.parts.agent.asking.untrusted = OnUntrusted::Ask;
     rig
 }

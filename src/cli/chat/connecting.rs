@@ -9,7 +9,7 @@ use tokio::net::UnixStream;
 use tokio::time::{Instant, sleep};
 
 use crate::control;
-use crate::store::{HomeLock, LockHolder};
+use crate::store::{HomeLock, LockHolder, StartWork};
 
 /// Maximum wait for a daemon that starts or ends: its turns, its commands and its MCP servers have some seconds to end.
 pub(super) const AWAY_TIME_MAX: Duration = Duration::from_secs(10);
@@ -38,7 +38,7 @@ impl LostConnection {
 /// Connects to the daemon of a home, and waits for one that starts, ends or reloads. None if none runs.
 ///
 /// # Errors
-/// Somebody else has the home locked for longer, or the daemon waits for free space.
+/// Somebody else has the home locked for longer, or tells that it will take long.
 pub(super) async fn reach(home: &Path) -> anyhow::Result<Option<UnixStream>> {
     let until = Instant::now() + AWAY_TIME_MAX;
     loop {
@@ -48,7 +48,7 @@ pub(super) async fn reach(home: &Path) -> anyhow::Result<Option<UnixStream>> {
         match HomeLock::holder(home) {
             // It may have come up since.
             None => return connect(home).await,
-            Some(holder) if holder.awaits_space || Instant::now() >= until => {
+            Some(holder) if holder.work.is_some() || Instant::now() >= until => {
                 bail!("{}: {}", not_open_yet(&holder), open_advice(&holder));
             }
             Some(_) => sleep(LOOK_AGAIN).await,
@@ -83,16 +83,22 @@ pub(super) fn no_answer(home: &Path) -> anyhow::Error {
 
 /// Describes the process that has the home locked and has no socket.
 pub(in crate::cli) fn not_open_yet(holder: &LockHolder) -> String {
-    match holder.awaits_space {
-        true => format!("the daemon cannot start ({holder})"),
-        false => format!("{holder} has the home locked, and cannot be asked"),
+    match holder.work {
+        Some(StartWork::AwaitsSpace) => format!("the daemon cannot start ({holder})"),
+        Some(StartWork::Updates(_)) => format!("the daemon is starting ({holder})"),
+        None => format!("{holder} has the home locked, and cannot be asked"),
     }
 }
 
 /// Returns what to do about it.
 pub(in crate::cli) fn open_advice(holder: &LockHolder) -> &'static str {
-    match holder.awaits_space {
-        true => "free some space: the daemon goes on by itself, and nothing is lost",
-        false => "it is a daemon that starts or ends, or another command: try again in a moment",
+    match holder.work {
+        Some(StartWork::AwaitsSpace) => {
+            "free some space: the daemon goes on by itself, and nothing is lost"
+        }
+        Some(StartWork::Updates(_)) => {
+            "wait some minutes for a large database: nothing is lost, and messages are answered then"
+        }
+        None => "it is a daemon that starts or ends, or another command: try again in a moment",
     }
 }

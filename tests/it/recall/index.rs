@@ -5,12 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use chrono::Utc;
+use peacrab::conversation::history;
 use peacrab::memory::recall::common::CommonTerms;
+use peacrab::memory::recall::progress::{IndexCount, IndexProgress, IndexedParts};
 use peacrab::memory::recall::query::{RecallQuery, search, search_with_cache};
 use peacrab::memory::recall::words::{indexed, passages, significant_terms, snippet, terms};
 use peacrab::memory::recall::{
-    PASSAGE_CHARS_MAX, RecallKey, RecallKind, RecallText, empty_index, is_index_full, put,
-    refill_index, remove,
+    PASSAGE_CHARS_MAX, RecallKey, RecallKind, RecallText, count_passages, empty_index,
+    is_index_full, put, refill_index, remove,
 };
 use peacrab::store::{Store, StoreError, StoreOptions, Sync, check_integrity, snapshot};
 use proptest::prelude::*;
@@ -270,10 +272,29 @@ async fn turns_from_before_the_index_are_found_after_an_upgrade() {
         "DELETE FROM recall_entries; INSERT INTO recall_index (recall_index) VALUES ('delete-all');
          UPDATE recall_backfill SET below = (SELECT max(id) + 1 FROM turns)",
     );
+    let store = Connection::open(rig.path().join("state.db")).unwrap();
+    let missing = history::count_backfilled(&store).unwrap();
+    assert_eq!(missing, Some(IndexCount { parts: IndexedParts::Messages, done: 0, total: 1 }));
+    drop(store);
     rig.start().await;
     rig.wait_for_count("SELECT below FROM recall_backfill", 1).await;
     assert!(found(&mut rig, OWNER, "1", "bicycle").await.contains("blue"));
     rig.finish().await;
+}
+
+#[test]
+fn a_count_is_shown_while_the_index_is_filled_and_never_above_its_total() {
+    let progress = IndexProgress::default();
+    assert_eq!(progress.count(), None);
+    let count = |done| IndexCount { parts: IndexedParts::Messages, done, total: 120 };
+    let mut shown = progress.begin(count(40));
+    assert_eq!(progress.count(), Some(count(40)));
+    for (added, done) in [(50, 90), (50, 120)] {
+        shown.add(added);
+        assert_eq!(progress.count(), Some(count(done)));
+    }
+    drop(shown);
+    assert_eq!(progress.count(), None);
 }
 
 #[tokio::test]
@@ -309,7 +330,10 @@ fn an_emptied_index_takes_all_back_and_changes_meanwhile_count() {
     assert!(matches!(figs("figs").map_err(StoreError::from), Err(StoreError::Index(_))));
     empty_index(&store).unwrap();
     assert!(!is_index_full(&store).unwrap());
-    refill_index(&store).unwrap();
+    let count = |done| IndexCount { parts: IndexedParts::Passages, done, total: 500 };
+    assert_eq!(count_passages(&store).unwrap(), count(0));
+    assert_eq!(refill_index(&store).unwrap(), 200);
+    assert_eq!(count_passages(&store).unwrap(), count(200));
     // The newest are found first. One that is not back yet is removed, another one changed, and one is new.
     assert_eq!(figs("500").unwrap().len(), 1);
     assert_eq!(figs("7").unwrap(), []);

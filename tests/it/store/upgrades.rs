@@ -1,57 +1,23 @@
 //! A store of each former version becomes one of this version: the same tables as a new one, with everything that was in it.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use peacrab::store::{MigrationObserver, MigrationProgress, Store, StoreOptions, read_offline};
+use peacrab::store::{
+    MigrationObserver, MigrationProgress, MigrationStep, Store, StoreOptions, read_offline,
+};
 use rusqlite::Connection;
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 
 use crate::support::binary::ProgramFixture;
 use crate::support::fake_channel::FakeChannel;
+use crate::support::former_store::{
+    BASE, FACTS, OLDEST_BACK, go_back, make_store, make_store_of_household, newest, script,
+    script_name,
+};
 use crate::support::rig::{Rig, RigOptions};
-
-/// The oldest version that is migrated.
-const BASE: u32 = 7;
-
-/// A conversation with a tool call, as version 7 has it. Nobody has paused in it.
-const CONVERSATION: &str = r#"
-    INSERT INTO sessions (id, channel, chat, place, opened) VALUES (1, 'home', '1', '"private"', 1);
-    INSERT INTO turns (id, session, sender, attempts, provider, started, ended, ending)
-        VALUES (1, 1, '{"id": "7", "name": "Person 7"}', 1, 'script', 1, strftime('%s', 'now') * 1000, '"answered"');
-    INSERT INTO steps (turn, seq, heard, text, thinking)
-        VALUES (1, 0, 'what is in it?', '', '[]'), (1, 1, NULL, 'A crab.', '[]');
-    INSERT INTO calls (turn, step, wire_id, tool, arguments, state, output)
-        VALUES (1, 0, 'w', 'read_file', '{"path": "a.md"}', 'done', 'a crab')"#;
-
-fn script_name(version: u32) -> String {
-    match version {
-        BASE => "schema.sql".to_owned(),
-        later => format!("schema-{later}.sql"),
-    }
-}
-
-/// The script of a version, as it was released.
-fn script(version: u32) -> Option<String> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/store");
-    fs::read_to_string(folder.join(script_name(version))).ok()
-}
-
-/// Makes the store of a version, in which somebody has talked since the base version.
-fn make_store(home: &Path, version: u32) {
-    fs::create_dir_all(home).unwrap();
-    let store = Connection::open(home.join("state.db")).unwrap();
-    for step in BASE..=version {
-        store.execute_batch(&script(step).unwrap()).unwrap();
-        if step == BASE {
-            store.execute_batch(CONVERSATION).unwrap();
-        }
-    }
-    store.pragma_update(None, "user_version", version).unwrap();
-}
 
 /// The tables, indices and triggers of a store, without the spaces of their definitions.
 fn definitions(home: &Path) -> BTreeMap<String, String> {
@@ -68,13 +34,13 @@ fn definitions(home: &Path) -> BTreeMap<String, String> {
 async fn a_store_of_each_former_version_becomes_like_a_new_one_and_keeps_what_was_said() {
     let fresh = TempDir::new().unwrap();
     drop(Store::open(fresh.path(), &StoreOptions::default()).unwrap());
-    let newest = Connection::open(fresh.path().join("state.db")).unwrap();
-    let newest: u32 = newest.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
-    assert!(script(newest).is_some() && script(newest + 1).is_none(), "version {newest}");
+    let store = Connection::open(fresh.path().join("state.db")).unwrap();
+    let present: u32 = store.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
+    assert_eq!(present, newest());
     let expected = definitions(fresh.path());
-    for version in BASE..=newest {
+    for version in BASE..=newest() {
         let home = TempDir::new().unwrap();
-        make_store(home.path(), version);
+        make_store_of_household(home.path(), version);
         drop(Store::open(home.path(), &StoreOptions::default()).unwrap());
         assert_eq!(definitions(home.path()), expected, "version {version}");
         let store = Connection::open(home.path().join("state.db")).unwrap();
@@ -88,15 +54,41 @@ async fn a_store_of_each_former_version_becomes_like_a_new_one_and_keeps_what_wa
         // A daemon goes on with it.
         drop(store);
         let mut rig = Rig::at_rest(FakeChannel::with(false, 4_000), RigOptions::default());
-        make_store(&rig.path(), version);
+        make_store_of_household(&rig.path(), version);
         rig.start().await;
+        let owed = rig.next_message("1").await;
+        assert_eq!(owed, "I still owe you this.", "version {version}");
         assert_eq!(rig.ask("1", "and now?").await, "re: and now?", "version {version}");
         let transcript = rig.model.last().transcript();
         assert!(
             transcript.contains("what is in it?") && transcript.contains("a crab"),
             "version {version}: {transcript}"
         );
+        let jobs = rig.ask("1", "/jobs").await;
+        assert!(jobs.contains("Order the tea."), "version {version}: {jobs}");
+        if version >= FACTS {
+            let facts = rig.ask("1", "/memory").await;
+            assert!(facts.contains("tea with lemon"), "version {version}: {facts}");
+        }
+        rig.say_as("55", "5", "who am I?");
+        assert_eq!(rig.next_message("5").await, "re: who am I?", "version {version}");
         rig.finish().await;
+    }
+}
+
+#[test]
+fn a_store_that_is_taken_back_to_a_former_version_becomes_like_a_new_one_again() {
+    let fresh = TempDir::new().unwrap();
+    drop(Store::open(fresh.path(), &StoreOptions::default()).unwrap());
+    let expected = definitions(fresh.path());
+    for version in OLDEST_BACK..newest() {
+        let home = TempDir::new().unwrap();
+        make_store_of_household(home.path(), newest());
+        let store = Connection::open(home.path().join("state.db")).unwrap();
+        go_back(&store, version);
+        drop(store);
+        drop(Store::open(home.path(), &StoreOptions::default()).unwrap());
+        assert_eq!(definitions(home.path()), expected, "version {version}");
     }
 }
 
@@ -260,5 +252,9 @@ fn a_migration_reports_its_progress_and_a_new_store_reports_nothing() {
     drop(Store::open(home.path(), &options).unwrap());
     let seen = seen.lock().unwrap();
     let reached: Vec<_> = seen.iter().map(|progress| progress.reached).collect();
-    assert_eq!(reached, (BASE..=seen[0].newest).collect::<Vec<_>>());
+    assert_eq!(reached, (BASE..=newest()).collect::<Vec<_>>());
+    let steps: Vec<_> = seen.iter().map(|progress| progress.step()).collect();
+    let of = newest() - BASE;
+    let expected = (1..=of).chain([of]).map(|number| MigrationStep { number, of });
+    assert_eq!(steps, expected.collect::<Vec<_>>());
 }

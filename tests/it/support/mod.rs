@@ -18,6 +18,7 @@ pub(crate) mod documents;
 pub(crate) mod fake_channel;
 #[cfg(all(feature = "discord", feature = "slack", feature = "telegram"))]
 pub(crate) mod fake_daemon;
+pub(crate) mod former_store;
 pub(crate) mod effort;
 pub(crate) mod model_api;
 #[cfg(any(feature = "discord", feature = "slack", feature = "telegram"))]
