@@ -1,6 +1,6 @@
 # docker build -t peacrab .
 # docker run -d --name peacrab --restart unless-stopped -v peacrab:/home/peacrab \
-#     --security-opt no-new-privileges --security-opt seccomp=packaging/seccomp.json \
+#     --security-opt no-new-privileges --security-opt seccomp=packaging/seccomp.json --log-opt max-size=10m \
 #     -e TELEGRAM_BOT_TOKEN -e ANTHROPIC_API_KEY peacrab
 # docker exec peacrab peacrab pair approve CODE
 
@@ -22,6 +22,7 @@ COPY workspace-template workspace-template
 COPY src src
 RUN cargo build --profile dist --locked --bin peacrab
 
+# Not `scratch`, which the static program would do with: commands of the shell are the programs of this image.
 FROM debian:bookworm-slim
 RUN apt-get update \
     && apt-get install -y --no-install-recommends ca-certificates tzdata \

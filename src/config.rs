@@ -112,7 +112,7 @@ pub fn home(cli: Option<PathBuf>, env: &Environment) -> PathBuf {
 /// Returns the command by which people start this program for `home` in a shell: its name if the shell finds
 /// it, and `--home` unless it is the default home.
 pub fn program(home: &Path, env: &Environment) -> String {
-    let program = std::env::current_exe().unwrap_or_else(|_| "peacrab".into());
+    let program = crate::process::program_file();
     let is_found = |folder: PathBuf| program.parent().is_some_and(|parent| *parent == folder);
     let path = env.raw("PATH").unwrap_or_default();
     let name = match std::env::split_paths(path).any(is_found) {

@@ -1,7 +1,19 @@
-//! Asks the kernel about this process: returns free memory to it, counts the bytes that were written, and names accounts. Not
-//! here: limits of other processes (`sandbox`).
+//! Asks the kernel about this process: returns free memory to it, counts the bytes that were written, and names accounts and
+//! the program's file. Not here: limits of other processes (`sandbox`).
 
 #![expect(unsafe_code, reason = "malloc_trim and getrusage have no safe interface")]
+
+use std::path::PathBuf;
+
+/// Returns the path of this program. If its file was replaced since the start, as `peacrab update` does, the path is that of
+/// the new one.
+pub fn program_file() -> PathBuf {
+    let Ok(file) = std::env::current_exe() else { return "peacrab".into() };
+    // The kernel's mark of a file that has its name no more (proc_pid_exe(5)).
+    let unmarked = file.to_str().and_then(|path| path.strip_suffix(" (deleted)"));
+    let replaced = unmarked.filter(|_| !file.exists()).map(PathBuf::from);
+    replaced.unwrap_or(file)
+}
 
 /// Returns the name of an account of this machine. An account without one, such as that of a service, is named by its
 /// number.

@@ -3,6 +3,7 @@
 
 pub(crate) mod words;
 pub mod hex;
+pub mod version;
 pub mod role;
 pub mod untrusted;
 pub mod address;

@@ -21,7 +21,7 @@ use crate::daemon::starts::{self, FoundDamage};
 use crate::doctor::service::ServiceState;
 use crate::replies;
 pub(super) use unit::SYSTEM_HOME;
-use unit::{KEPT_ENDING, PROGRAM, unit_file, write_unit};
+use unit::{KEPT_ENDING, PROGRAM, packaged_unit, unit_file, write_unit};
 pub use unit::{SYSTEM_UNIT, USER_UNIT, system_unit, unstartable, user_unit};
 
 #[derive(Subcommand)]
@@ -167,11 +167,8 @@ async fn manager_with_log(on: &Invocation, whose: ServiceScope) -> anyhow::Resul
     }
     // The journal has the log also where the manager cannot be asked.
     let manager = whose.manager();
-    let written = unit_file(&on.environment, manager).into_iter();
-    let packaged = ["/usr/lib/systemd/system", "/lib/systemd/system"];
-    let packaged = packaged.iter().map(|folder| Path::new(folder).join(UNIT));
-    let packaged = packaged.filter(|_| manager == Manager::System);
-    if written.chain(packaged).any(|file| file.exists()) {
+    let is_written = unit_file(&on.environment, manager).is_ok_and(|file| file.exists());
+    if is_written || packaged_unit(manager).is_some() {
         return Ok(manager);
     }
     found.and_then(|_| Err(anyhow!(not_installed(on))))
@@ -316,7 +313,11 @@ pub(super) async fn install(on: &Invocation, manager: Manager) -> anyhow::Result
     };
     systemd::reach(&on.environment, manager).await?;
     let before = fs::read_to_string(&file).ok();
-    if before.as_deref() != Some(&unit) {
+    // The unit of a package changes with the package, which a copy of it would hide.
+    let packaged = packaged_unit(manager).filter(|packaged| {
+        before.is_none() && fs::read_to_string(packaged).is_ok_and(|text| text == unit)
+    });
+    if packaged.is_none() && before.as_deref() != Some(&unit) {
         write_unit(&file, &unit)?;
     }
     let enable = async {
@@ -340,8 +341,9 @@ pub(super) async fn install(on: &Invocation, manager: Manager) -> anyhow::Result
         // Else it would end at the logout.
         Manager::User => systemd::enable_linger().await,
     };
+    let used = packaged.as_ref().unwrap_or(&file);
     let mut words =
-        format!("The service runs, and starts at each boot. Its unit is {}.", file.display());
+        format!("The service runs, and starts at each boot. Its unit is {}.", used.display());
     if before.is_some_and(|before| before != unit) {
         let kept = file.with_extension(KEPT_ENDING);
         words += &format!("\nThe unit before it, which differed, is kept as {}.", kept.display());
@@ -358,7 +360,16 @@ pub(super) async fn install(on: &Invocation, manager: Manager) -> anyhow::Result
 async fn uninstall(environment: &Environment, manager: Manager) -> anyhow::Result<String> {
     let file = unit_file(environment, manager)?;
     if !file.exists() {
-        bail!("there is no {}: nothing is installed", file.display());
+        let Some(packaged) = packaged_unit(manager) else {
+            bail!("there is no {}: nothing is installed", file.display());
+        };
+        let ended = systemd::systemctl(manager, &["disable", "--now", UNIT]).await;
+        ended.map_err(|error| systemd::explain(environment, manager, error))?;
+        return Ok(format!(
+            "The service has ended, and does not start at boot any more. Its unit {} goes with its package. The home with \
+             all data is untouched.",
+            packaged.display()
+        ));
     }
     if let Err(error) = systemd::systemctl(manager, &["disable", "--now", UNIT]).await {
         let error = systemd::explain(environment, manager, error);

@@ -34,8 +34,9 @@ use crate::config;
 use crate::config::update::UpdateSource;
 use crate::http::{self, BodyEnd};
 use crate::types::hex::hex;
+use crate::types::version::Version;
 use begun::{BegunUpdate, UpdateLock};
-use replacing::Replacement;
+use replacing::{HealthLimits, Replacement};
 
 /// The description of a release, and its signature in Base64.
 const RELEASE: &str = "release.json";
@@ -55,6 +56,10 @@ const PIECE_TIME_MAX: Duration = Duration::from_secs(60);
 /// Usual time for a restarted service to be healthy, in seconds. It begins anew with each report that it makes while it
 /// starts.
 const HEALTHY_WITHIN_S: u64 = 120;
+
+/// Usual time for which a new version must stay healthy, in seconds: a program that cannot do its work most often ends when
+/// it first tries.
+const HEALTHY_FOR_S: u64 = 10;
 
 /// Redirects that one download follows. Hosts of releases make one or two.
 const REDIRECTS_MAX: usize = 5;
@@ -89,31 +94,50 @@ pub(super) struct Args {
     /// Time for the new version to be healthy, before the old one returns
     #[arg(long, default_value_t = HEALTHY_WITHIN_S, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=3600))]
     health_timeout: u64,
+    /// Time for which the new version must stay healthy, before it counts as installed
+    #[arg(long, default_value_t = HEALTHY_FOR_S, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(0..=3600))]
+    healthy_for: u64,
 }
 
 /// Installs a newer version, or says if there is one. First it ends an update that was killed.
 pub(super) async fn handle(on: &Invocation, asked: &Args) -> anyhow::Result<()> {
     if asked.check {
-        match FoundRelease::find(on).await? {
-            found if asked.json => print::json(&found.as_json()),
-            found => print::line(&found.describe()),
-        }
-        return Ok(());
+        return check(on, asked.json).await;
     }
     let exe = std::env::current_exe().context("cannot find this program's file")?;
-    let healthy_within = Duration::from_secs(asked.health_timeout);
+    let limits = HealthLimits {
+        within: Duration::from_secs(asked.health_timeout),
+        stays_for: Duration::from_secs(asked.healthy_for),
+    };
     let _lock = UpdateLock::claim(&exe)?;
+    // Else the new program would be kept as the old one.
+    let exe = std::env::current_exe().ok().filter(|exe| exe.exists());
+    let exe = exe.context("another update has replaced this program: nothing was changed")?;
     if let Some(begun) = BegunUpdate::cut_off(&exe) {
-        return Box::pin(resume(on, &exe, &begun, healthy_within)).await;
+        return Box::pin(resume(on, &exe, &begun, limits)).await;
     }
     BegunUpdate::remove(&exe);
     match FoundRelease::find(on).await? {
-        FoundRelease::Newer(newer) => Box::pin(install(on, &exe, newer, healthy_within)).await,
-        found => {
+        FoundRelease::Newer(newer) => Box::pin(install(on, &exe, newer, limits)).await,
+        FoundRelease::NotForMachine { version, machine } => bail!(
+            "version {version} has no program for this machine ({machine}): nothing was changed"
+        ),
+        found @ (FoundRelease::NoSource | FoundRelease::UpToDate(_)) => {
             print::line(&found.describe());
             Ok(())
         }
     }
+}
+
+/// Says if there is a newer version. As JSON, also that it cannot be known, and why.
+async fn check(on: &Invocation, is_json: bool) -> anyhow::Result<()> {
+    let found = FoundRelease::find(on).await;
+    if is_json {
+        print::json(&as_json(&found));
+        return found.map(drop);
+    }
+    print::line(&found?.describe());
+    Ok(())
 }
 
 /// The endings of the new and of the old program's file.
@@ -129,6 +153,11 @@ enum FoundRelease {
     NoSource,
     /// It is not newer. Its version.
     UpToDate(String),
+    /// It is newer, and has no program for this machine.
+    NotForMachine {
+        version: String,
+        machine: String,
+    },
     Newer(NewerRelease),
 }
 
@@ -147,45 +176,56 @@ impl FoundRelease {
             return Ok(Self::UpToDate(version));
         }
         let machine = format!("{}-{}", std::env::consts::ARCH, std::env::consts::OS);
-        let program = programs.remove(&machine).with_context(|| {
-            format!("version {version} has no program for this machine ({machine})")
-        })?;
-        Ok(Self::Newer(NewerRelease { source, version, program }))
+        Ok(match programs.remove(&machine) {
+            Some(program) => Self::Newer(NewerRelease { source, version, program }),
+            None => Self::NotForMachine { version, machine },
+        })
     }
 
     fn describe(&self) -> String {
         match self {
             Self::NoSource => NO_SOURCE.to_owned(),
             Self::UpToDate(_) => format!("Version {PRESENT} is up to date."),
+            Self::NotForMachine { version, machine } => {
+                format!("Version {version} has no program for this machine ({machine}).")
+            }
             Self::Newer(NewerRelease { version, .. }) => {
                 format!("Version {version} can be installed; this is {PRESENT}.")
             }
         }
     }
+}
 
-    fn as_json(&self) -> Value {
-        let newest = match self {
-            Self::NoSource => None,
-            Self::UpToDate(version) | Self::Newer(NewerRelease { version, .. }) => Some(version),
-        };
-        json!({
-            "version": PRESENT,
-            "newest": newest,
-            "can_be_installed": matches!(self, Self::Newer(_)),
-        })
-    }
+/// The report for a script. `newest` is null if there is nothing to compare with, and `error` is the reason if there is one.
+fn as_json(found: &anyhow::Result<FoundRelease>) -> Value {
+    let newest = match found {
+        Ok(FoundRelease::NoSource) | Err(_) => None,
+        Ok(
+            FoundRelease::UpToDate(version)
+            | FoundRelease::NotForMachine { version, .. }
+            | FoundRelease::Newer(NewerRelease { version, .. }),
+        ) => Some(version),
+    };
+    json!({
+        "version": PRESENT,
+        "newest": newest,
+        "can_be_installed": matches!(found, Ok(FoundRelease::Newer(_))),
+        "error": found.as_ref().err().map(|error| format!("{error:#}")),
+    })
 }
 
 async fn install(
     on: &Invocation,
     exe: &Path,
     newer: NewerRelease,
-    healthy_within: Duration,
+    limits: HealthLimits,
 ) -> anyhow::Result<()> {
     let NewerRelease { source, version, program } = newer;
-    let bytes = fetch_program(&source, &program).await?;
     let new = with_ending(exe, NEW);
     let installed = async {
+        // That nothing can be written here is known before anything is fetched.
+        write_program(&new, &[])?;
+        let bytes = fetch_program(&source, &program).await?;
         write_program(&new, &bytes)?;
         try_program(on, &new, &version).await
     };
@@ -193,7 +233,7 @@ async fn install(
         fs::remove_file(&new).ok();
         return Err(error.context("nothing was changed"));
     }
-    replace(on, exe, &version, healthy_within).await
+    replace(on, exe, &version, limits).await
 }
 
 /// Told where nothing is configured.
@@ -226,7 +266,7 @@ async fn fetch_program(
     let sum = hex(&Sha256::digest(&bytes));
     ensure!(
         sum == program.sha256.to_ascii_lowercase(),
-        "the checksum of {} differs from the signed one: nothing was changed",
+        "the checksum of {} differs from the signed one",
         program.file
     );
     Ok(bytes)
@@ -274,20 +314,16 @@ async fn read_file(
     match body.end {
         BodyEnd::Whole => Ok(body.bytes),
         BodyEnd::TooLong => bail!("{name} is longer than {bytes_max} bytes"),
-        BodyEnd::Late => bail!("the download of {name} failed"),
+        BodyEnd::Late => bail!(
+            "{name} broke off: the server has sent nothing for {} seconds",
+            PIECE_TIME_MAX.as_secs()
+        ),
         BodyEnd::Lost(error) => Err(error.without_url()).context(format!("{name} broke off")),
     }
 }
 
-/// Versions compare by their three numbers. What follows a hyphen makes one earlier than the same without.
-fn parse_version(text: &str) -> anyhow::Result<(Vec<u64>, bool)> {
-    let (numbers, is_final) = match text.split_once('-') {
-        Some((numbers, _)) => (numbers, false),
-        None => (text, true),
-    };
-    let parsed: Result<Vec<u64>, _> = numbers.split('.').map(str::parse).collect();
-    let parsed = parsed.ok().filter(|numbers| numbers.len() == 3);
-    Ok((parsed.with_context(|| format!("`{text}` is not a version"))?, is_final))
+fn parse_version(text: &str) -> anyhow::Result<Version> {
+    Version::parse(text).with_context(|| format!("`{text}` is not a version"))
 }
 
 fn with_ending(file: &Path, ending: &str) -> PathBuf {
@@ -338,7 +374,7 @@ async fn replace(
     on: &Invocation,
     exe: &Path,
     version: &str,
-    healthy_within: Duration,
+    limits: HealthLimits,
 ) -> anyhow::Result<()> {
     let mut interrupts = Interrupts::watch()?;
     let Some(manager) = running_service(on).await else {
@@ -360,7 +396,7 @@ async fn replace(
         fs::remove_file(with_ending(exe, NEW)).ok();
     })?;
     let old = put_in_place(exe).inspect_err(|_| BegunUpdate::remove(exe))?;
-    Replacement { on, exe, old, begun: &begun, healthy_within }.start(&mut interrupts).await
+    Replacement { on, exe, old, begun: &begun, limits }.start(&mut interrupts).await
 }
 
 /// Gives the new program the name of the old one, which is kept beside it. Returns the old one's file.
@@ -380,7 +416,7 @@ async fn resume(
     on: &Invocation,
     exe: &Path,
     begun: &BegunUpdate,
-    healthy_within: Duration,
+    limits: HealthLimits,
 ) -> anyhow::Result<()> {
     ensure!(
         begun.home == on.home,
@@ -391,7 +427,7 @@ async fn resume(
     let mut interrupts = Interrupts::watch()?;
     print::line(&format!("The update to version {} was cut off. It goes on now.", begun.version));
     let old = with_ending(exe, OLD);
-    Replacement { on, exe, old, begun, healthy_within }.resume(&mut interrupts).await
+    Replacement { on, exe, old, begun, limits }.resume(&mut interrupts).await
 }
 
 /// The manager whose service is the daemon of this home.

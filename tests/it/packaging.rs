@@ -1,7 +1,8 @@
 //! The files in packaging/ and the Dockerfile, as far as they can be tried without the programs that they are for.
 
+mod debian;
+
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
@@ -107,7 +108,6 @@ fn an_image_has_every_file_that_the_program_contains() {
     assert!(!is_in_the_image(Path::new("config.toml")), "somebody's config is in the image");
 }
 
-/// The file of Linux's calls that a container may make.
 #[test]
 fn the_log_of_a_container_has_a_bound() {
     let compose = fs::read_to_string(root().join("packaging/compose.yaml")).unwrap();
@@ -119,6 +119,7 @@ fn the_log_of_a_container_has_a_bound() {
     assert!(page.contains("30 MB with `packaging/compose.yaml`"));
 }
 
+/// The file of Linux's calls that a container may make.
 #[test]
 fn a_container_may_make_the_calls_of_the_sandbox_and_no_others_of_a_kind() {
     let profile = fs::read_to_string(root().join("packaging/seccomp.json")).unwrap();
@@ -164,6 +165,50 @@ fn a_container_may_make_the_calls_of_the_sandbox_and_no_others_of_a_kind() {
     assert_eq!(families, [&json!(1), &json!(2), &json!(10), &json!(16)]);
 }
 
+#[test]
+#[expect(clippy::disallowed_methods, reason = "cargo describes the package")]
+fn cargo_installs_one_program_with_the_usual_parts() {
+    let mut cargo = std::process::Command::new(env!("CARGO"));
+    cargo.args(["metadata", "--no-deps", "--offline", "--format-version=1"]);
+    let run = cargo.current_dir(root()).output().unwrap();
+    let found: Value = serde_json::from_slice(&run.stdout).unwrap();
+    let package = &found["packages"][0];
+    let targets = package["targets"].as_array().unwrap();
+    let programs = targets.iter().filter(|target| target["kind"][0] == "bin");
+    let programs: Vec<_> = programs.map(|target| &target["name"]).collect();
+    assert_eq!(programs, [&json!("peacrab")]);
+    let page = fs::read_to_string(root().join("docs/install.md")).unwrap();
+    let rows: Vec<_> = page.lines().filter(|line| line.contains("| yes |")).collect();
+    let usual = package["features"]["default"].as_array().unwrap();
+    for part in usual {
+        let name = format!("`{}`", part.as_str().unwrap());
+        assert!(rows.iter().any(|row| row.contains(&name)), "install.md does not list {name}");
+    }
+    let listed: usize = rows.iter().map(|row| row.matches('`').count() / 2).sum();
+    assert_eq!(listed, usual.len(), "{rows:?}");
+    for name in ["README.md", "docs/install.md"] {
+        let text = fs::read_to_string(root().join(name)).unwrap();
+        assert!(text.contains("cargo install --locked --path ."), "{name}");
+    }
+}
+
+#[test]
+fn a_container_has_the_sandbox_and_a_bound_of_its_log_however_it_is_started() {
+    for name in ["README.md", "docs/docker.md", "Dockerfile"] {
+        let text = fs::read_to_string(root().join(name)).unwrap();
+        let started = &text[text.find("docker run -d ").expect(name)..];
+        let options = &started[..started.find("-e TELEGRAM_BOT_TOKEN").expect(name)];
+        for needed in [
+            "-v peacrab:/home/peacrab",
+            "--security-opt no-new-privileges",
+            "--security-opt seccomp=packaging/seccomp.json",
+            "--log-opt max-size=10m",
+        ] {
+            assert!(options.contains(needed), "{name} starts it without {needed}");
+        }
+    }
+}
+
 /// A program that says which it is, and makes pages and completions.
 const PROGRAM: &str =
     "#!/bin/sh\ncase $1 in man) echo page > $2/peacrab.1;; *) echo $1 $2;; esac\n";
@@ -174,62 +219,6 @@ fn script(name: &str, args: &[&str], env: &[(&str, &str)]) -> (bool, String) {
     let run = command.args(args).envs(env.iter().copied()).output().unwrap();
     let said = [run.stdout, run.stderr].concat();
     (run.status.success(), String::from_utf8(said).unwrap())
-}
-
-#[expect(clippy::disallowed_methods, reason = "it looks into the package")]
-fn dpkg_deb(args: &[&str]) -> Option<String> {
-    let run = std::process::Command::new("dpkg-deb").args(args).output().ok()?;
-    Some(String::from_utf8(run.stdout).unwrap())
-}
-
-#[test]
-#[expect(clippy::print_stdout, reason = "who reads the tests' output must see it")]
-fn a_debian_package_has_the_service_the_pages_and_nothing_of_this_machine() {
-    if dpkg_deb(&["--version"]).is_none() {
-        println!("there is no dpkg-deb: the package is not tried");
-        return;
-    }
-    let folder = TempDir::new().unwrap();
-    let folder = folder.path();
-    let program = folder.join("program");
-    fs::write(&program, PROGRAM).unwrap();
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-    let made = |into: &str| {
-        let into = folder.join(into);
-        let args = [program.to_str().unwrap(), "amd64", into.to_str().unwrap()];
-        let (worked, said) = script("deb", &args, &[("SOURCE_DATE_EPOCH", "1700000000")]);
-        assert!(worked, "{said}");
-        PathBuf::from(said.trim())
-    };
-    let package = made("one");
-    // The same files make the same package.
-    assert!(fs::read(&package).unwrap() == fs::read(made("two")).unwrap());
-    let listed = dpkg_deb(&["--contents", package.to_str().unwrap()]).unwrap();
-    for file in [
-        "./usr/bin/peacrab",
-        "./lib/systemd/system/peacrab.service",
-        "./usr/share/man/man1/peacrab.1.gz",
-        "./usr/share/bash-completion/completions/peacrab",
-        "./usr/share/doc/peacrab/copyright",
-        "./usr/share/doc/peacrab/docs/install.md",
-        "./usr/share/peacrab/apparmor",
-    ] {
-        assert!(listed.lines().any(|line| line.ends_with(file)), "{file}: {listed}");
-    }
-    assert!(listed.lines().all(|line| line.contains(" root/root ")), "{listed}");
-    let unpacked = folder.join("unpacked");
-    dpkg_deb(&["--extract", package.to_str().unwrap(), unpacked.to_str().unwrap()]).unwrap();
-    let unit = fs::read_to_string(unpacked.join("lib/systemd/system/peacrab.service")).unwrap();
-    assert!(unit.contains("ExecStart=/usr/bin/peacrab run\n"), "{unit}");
-    let ours = fs::read_to_string(root().join("packaging/peacrab.service")).unwrap();
-    assert_eq!(unit, ours.replace("/usr/local/bin/peacrab", "/usr/bin/peacrab"));
-    // A service that cannot start leaves no package half installed.
-    let postinst = dpkg_deb(&["--info", package.to_str().unwrap(), "postinst"]).unwrap();
-    assert!(postinst.contains("--no-block try-restart peacrab.service ||"), "{postinst}");
-    let fields = dpkg_deb(&["--field", package.to_str().unwrap()]).unwrap();
-    let version = env!("CARGO_PKG_VERSION");
-    assert!(fields.contains(&format!("Version: {version}\n")), "{fields}");
-    assert!(!fields.contains("Depends"), "it is static: {fields}");
 }
 
 #[test]

@@ -25,6 +25,9 @@ pub(in crate::cli) const SYSTEM_HOME: &str = "/var/lib/peacrab";
 /// The home in the unit of one account.
 const USER_HOME: &str = "%h/.local/share/peacrab";
 
+/// Folders of the system's units that belong to packages (systemd.unit(5)).
+const PACKAGED_FOLDERS: [&str; 2] = ["/usr/lib/systemd/system", "/lib/systemd/system"];
+
 /// The ending of the unit that was there before.
 pub(super) const KEPT_ENDING: &str = "service.old";
 
@@ -79,6 +82,12 @@ pub(super) fn unit_file(environment: &Environment, manager: Manager) -> anyhow::
             Ok(config.join("systemd/user").join(UNIT))
         }
     }
+}
+
+/// Returns the file of a unit for this manager that a package has installed. None if there is none.
+pub(super) fn packaged_unit(manager: Manager) -> Option<PathBuf> {
+    let mut units = PACKAGED_FOLDERS.iter().map(|folder| Path::new(folder).join(UNIT));
+    units.find(|unit| manager == Manager::System && unit.exists())
 }
 
 /// The unit of the system for a program at this path.

@@ -1,11 +1,12 @@
 //! The restart of the service with a new program: waits while it makes progress, and puts the old program back if it does
-//! not come up. Not if the new one has changed the store in a way that the old one cannot open: then the new one stays.
+//! not come up, or does not stay healthy. Not if the new one has changed the store in a way that the old one cannot open:
+//! then the new one stays.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use chrono::{DateTime, Utc};
 use tokio::time::{Instant, sleep};
 
@@ -20,6 +21,27 @@ use crate::store;
 /// Pause between two looks at it.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
+/// Limits for a service to be healthy with a program.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct HealthLimits {
+    /// Longest time until it is healthy, if it reports no progress.
+    pub(super) within: Duration,
+    /// Time for which it must stay healthy.
+    pub(super) stays_for: Duration,
+}
+
+/// The old program was healthy before, so that it need not show that it stays so.
+const OF_OLD_PROGRAM: HealthLimits =
+    HealthLimits { within: Duration::from_secs(HEALTHY_WITHIN_S), stays_for: Duration::ZERO };
+
+/// A daemon that is healthy, at each look so far.
+struct HealthyRun {
+    pid: u32,
+    /// Its start, or that of its last reload.
+    since: DateTime<Utc>,
+    first_seen: Instant,
+}
+
 /// A program that has taken the place of another one, whose service is to run with it.
 pub(super) struct Replacement<'a> {
     pub(super) on: &'a Invocation,
@@ -28,8 +50,8 @@ pub(super) struct Replacement<'a> {
     pub(super) old: PathBuf,
     /// The note beside the program. It goes when this has ended.
     pub(super) begun: &'a BegunUpdate,
-    /// Time for the new version to be healthy. The old one, which was healthy before, always has the usual time.
-    pub(super) healthy_within: Duration,
+    /// Those of the new version.
+    pub(super) limits: HealthLimits,
 }
 
 impl Replacement<'_> {
@@ -41,36 +63,40 @@ impl Replacement<'_> {
         ended
     }
 
-    /// Goes on where a killed update was. A new version that is healthy by now stays.
+    /// Goes on where a killed update was. A new version that is healthy by now stays, if it remains so.
     pub(super) async fn resume(&self, interrupts: &mut Interrupts) -> anyhow::Result<()> {
-        let version = &self.begun.version;
         let status = chat::status_now(&self.on.home).await;
-        if status.is_ok_and(|status| status.version == *version && status.health.is_well()) {
-            BegunUpdate::remove(self.exe);
-            print::line(&format!("Version {version} runs."));
-            return Ok(());
-        }
-        if !self.begun.goes_back {
-            return self.start(interrupts).await;
-        }
-        let ended = self.go_back(&anyhow::anyhow!("the update was killed on the way back")).await;
+        let runs = status
+            .is_ok_and(|status| status.version == self.begun.version && status.health.is_well());
+        let ended = if runs {
+            self.watch(DateTime::<Utc>::MIN_UTC, interrupts).await
+        } else if self.begun.goes_back {
+            self.go_back(&anyhow::anyhow!("the update was killed on the way back")).await
+        } else {
+            self.restart(interrupts).await
+        };
         BegunUpdate::remove(self.exe);
         ended
     }
 
     async fn restart(&self, interrupts: &mut Interrupts) -> anyhow::Result<()> {
-        let (version, old) = (&self.begun.version, self.old.display());
         let begun = Utc::now();
-        let came_up = match self.request_restart().await {
-            Ok(()) => tokio::select! {
-                biased;
-                () = interrupts.next() => bail!(
-                    "interrupted. Version {version} is installed and its service starts, but nobody waits for it now, so \
-                     it does not make way for the old one. `peacrab status` shows when it runs. The old program is {old}"
-                ),
-                came_up = self.wait(begun, self.healthy_within) => came_up,
-            },
-            Err(error) => Err(error),
+        match self.request_restart().await {
+            Ok(()) => self.watch(begun, interrupts).await,
+            Err(error) => self.go_back(&error).await,
+        }
+    }
+
+    /// Waits until the new version that began since is healthy and stays so, or goes back.
+    async fn watch(&self, begun: DateTime<Utc>, interrupts: &mut Interrupts) -> anyhow::Result<()> {
+        let (version, old) = (&self.begun.version, self.old.display());
+        let came_up = tokio::select! {
+            biased;
+            () = interrupts.next() => bail!(
+                "interrupted. Version {version} is installed and its service starts, but nobody waits for it now, so \
+                 it does not make way for the old one. `peacrab status` shows when it runs. The old program is {old}"
+            ),
+            came_up = self.wait(begun, self.limits) => came_up,
         };
         match came_up {
             Ok(()) => {
@@ -117,8 +143,7 @@ impl Replacement<'_> {
         systemd::systemctl(self.begun.manager(), &["reset-failed", UNIT]).await.ok();
         let begun = Utc::now();
         self.request_restart().await.context("the old version cannot be started again")?;
-        let usual = Duration::from_secs(HEALTHY_WITHIN_S);
-        self.wait(begun, usual).await.context("the old version does not start again")?;
+        self.wait(begun, OF_OLD_PROGRAM).await.context("the old version does not start again")?;
         bail!("version {version} did not start ({reason:#}). The old version runs again")
     }
 
@@ -126,34 +151,69 @@ impl Replacement<'_> {
         systemd::systemctl(self.begun.manager(), &["restart", "--no-block", UNIT]).await.map(drop)
     }
 
-    /// Waits until a daemon that began since is healthy.
-    async fn wait(&self, begun: DateTime<Utc>, within: Duration) -> anyhow::Result<()> {
+    /// Waits until a daemon that began since is healthy, and stays so for the time that the limits name. A reload or an
+    /// orderly restart meanwhile, as by `/restart`, lets that time begin anew.
+    async fn wait(&self, begun: DateTime<Utc>, limits: HealthLimits) -> anyhow::Result<()> {
         let mut latest = Instant::now() + START_TIME_MAX;
-        let mut until = Instant::now() + within;
+        let mut until = Instant::now() + limits.within;
         let mut progress = String::new();
+        let mut healthy: Option<HealthyRun> = None;
+        let mut was_healthy = false;
         loop {
             // A systemd that cannot be asked at this moment is no failure of the service.
             let state = systemd::restart_state(self.begun.manager()).await.unwrap_or_default();
-            if state.has_ended() {
-                bail!("it ended before it was ready: {}", state.result);
+            match (state.has_ended(), was_healthy) {
+                (true, true) if state.result == "success" => {}
+                (true, true) => bail!("it ended soon after it was healthy: {}", state.result),
+                (true, false) => bail!("it ended before it was ready: {}", state.result),
+                (false, _) => {}
             }
             if state.is_starting() && !state.progress.is_empty() && state.progress != progress {
                 print::line(&state.progress);
                 progress = state.progress;
-                until = Instant::now() + within;
+                until = Instant::now() + limits.within;
                 // systemd lets a start that makes progress go on, too.
                 latest = latest.max(until);
             }
-            let why = match chat::status_now(&self.on.home).await {
-                Ok(status) if status.since < begun => anyhow::anyhow!("it was not restarted"),
-                Ok(status) if !status.health.is_well() => anyhow::anyhow!("it is unhealthy"),
-                Ok(_) => return Ok(()),
-                Err(error) => error,
-            };
-            if Instant::now() >= until.min(latest) {
-                return Err(why);
+            let looked = self.look(begun, healthy.take()).await;
+            let now = Instant::now();
+            match looked {
+                Ok(run) if now.duration_since(run.first_seen) >= limits.stays_for => return Ok(()),
+                Ok(run) => {
+                    if !was_healthy {
+                        let (version, time) = (&self.begun.version, limits.stays_for.as_secs());
+                        print::line(&format!(
+                            "Version {version} is healthy. It is watched for {time} seconds."
+                        ));
+                    }
+                    (healthy, was_healthy) = (Some(run), true);
+                }
+                Err(why) if now >= until.min(latest) => {
+                    return Err(match was_healthy {
+                        true => why.context("it was healthy, and did not stay so"),
+                        false => why,
+                    });
+                }
+                Err(_) => {}
             }
             sleep(LOOK_EVERY).await;
         }
+    }
+
+    /// Returns the daemon if it is healthy: the same as at the look before, if it still is. An error says why not.
+    async fn look(
+        &self,
+        begun: DateTime<Utc>,
+        before: Option<HealthyRun>,
+    ) -> anyhow::Result<HealthyRun> {
+        let status = chat::status_now(&self.on.home).await?;
+        ensure!(status.since >= begun, "it was not restarted");
+        ensure!(status.health.is_well(), "it is unhealthy");
+        let is_same = |run: &HealthyRun| run.pid == status.pid && run.since == status.since;
+        Ok(before.filter(is_same).unwrap_or_else(|| HealthyRun {
+            pid: status.pid,
+            since: status.since,
+            first_seen: Instant::now(),
+        }))
     }
 }

@@ -35,16 +35,18 @@ impl Service {
             config = folder.join("config.toml").display()
         );
         let end = format!(
-            "[ -e {pid} ] && kill -TERM $(cat {pid}); rm -f {pid}\n\
+            "[ -e {pid} ] && kill -TERM $(cat {pid}); rm -f {pid} {shown}\n\
              while [ -e {socket} ]; do sleep 0.01; done",
             pid = service.pid().display(),
+            shown = service.shown().display(),
             socket = home.join(SOCKET).display()
         );
         let state = "LoadState=loaded\\nActiveState=active\\nUnitFileState=enabled\\nResult=success\\nNRestarts=0\\n";
         let script = format!(
-            "echo \"$*\" >> {calls}\ncase \"$*\" in\n--user*) exit 1 ;;\n*show*) printf '{state}' ;;\n\
+            "echo \"$*\" >> {calls}\ncase \"$*\" in\n--user*) exit 1 ;;\n*show*) cat {shown} 2>/dev/null || printf '{state}' ;;\n\
              *restart*) {end}\n{begin} ;;\n*stop*) {end} ;;\nesac\n{after}",
-            calls = service.calls_file().display()
+            calls = service.calls_file().display(),
+            shown = service.shown().display()
         );
         put_program(
             &service.fixture,
@@ -71,7 +73,7 @@ impl Service {
     }
 
     async fn update(&self, seconds: &str) -> Ended {
-        let args = ["update", "--health-timeout", seconds];
+        let args = ["update", "--health-timeout", seconds, "--healthy-for", "1"];
         self.fixture.run_with(command(&self.fixture, &self.exe, &args), "").await
     }
 
@@ -86,6 +88,47 @@ impl Service {
 
     fn pid(&self) -> PathBuf {
         self.fixture.folder().join("pid")
+    }
+
+    /// The state that systemd shows, if there is such a file.
+    fn shown(&self) -> PathBuf {
+        self.fixture.folder().join("shown")
+    }
+
+    /// Publishes a version that is healthy until there is the file `end`. Then systemd shows that it has ended and is to be
+    /// started again. The shell goes on with `after`.
+    fn publish_healthy_until_end(&self, result: &str, after: &str) {
+        let state = format!(
+            "ActiveState=activating\\nSubState=auto-restart\\nResult={result}\\nStatusText=\\n"
+        );
+        self.publish(&format!(
+            "{program} \"$@\" & while [ ! -e {end} ]; do sleep 0.01; done\n\
+             kill -TERM $!; wait $!; printf '{state}' > {shown}; {after}",
+            program = env!("CARGO_BIN_EXE_peacrab"),
+            end = self.fixture.folder().join("end").display(),
+            shown = self.shown().display()
+        ));
+    }
+
+    /// Updates, and lets the new version end once the update has seen that it is healthy.
+    async fn update_until_end(&self, healthy_for: &str) -> Ended {
+        let args = ["update", "--health-timeout", "60", "--healthy-for", healthy_for];
+        let update = self.fixture.run_with(command(&self.fixture, &self.exe, &args), "");
+        let before = fs::read_to_string(self.pid()).unwrap();
+        let end = async {
+            until("the new version", async || {
+                let ended = self.fixture.run(&["status", "--json"]).await;
+                let status: Value = serde_json::from_str(&ended.out).ok()?;
+                (ended.code == Some(0) && status["pid"].to_string() != before).then_some(())
+            })
+            .await;
+            // Between two questions to systemd, it looks at the daemon.
+            let asked = self.calls("show");
+            until("a look", async || (self.calls("show") >= asked + 2).then_some(())).await;
+            fs::write(self.fixture.folder().join("end"), "").unwrap();
+        };
+        let (ended, ()) = tokio::join!(update, end);
+        ended
     }
 
     fn calls_file(&self) -> PathBuf {
@@ -167,6 +210,37 @@ async fn a_version_that_runs_and_is_unhealthy_makes_way_for_the_old_one() {
 }
 
 #[tokio::test]
+async fn a_version_that_is_healthy_once_and_ends_makes_way_for_the_old_one() {
+    let service = Service::new("");
+    let _daemon = service.begin().await;
+    service.publish_healthy_until_end("exit-code", "exit 1");
+    let ended = service.update_until_end("600").await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    let watched = "Version 99.0.0 is healthy. It is watched for 600 seconds.";
+    assert!(ended.out.contains(watched), "{ended:?}");
+    for words in ["it ended soon after it was healthy: exit-code", "The old version runs again"] {
+        assert!(ended.err.contains(words), "{words}: {ended:?}");
+    }
+    assert!(is_unchanged(&service.exe));
+    service.finish().await;
+}
+
+#[tokio::test]
+async fn a_new_version_that_is_told_to_restart_stays() {
+    let service = Service::new("");
+    let _daemon = service.begin().await;
+    let shown = service.shown().display().to_string();
+    let again = format!("sleep 1; rm -f {shown}; exec {} \"$@\"", env!("CARGO_BIN_EXE_peacrab"));
+    service.publish_healthy_until_end("success", &again);
+    let ended = service.update_until_end("5").await;
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
+    assert!(ended.out.contains("Version 99.0.0 runs."), "{ended:?}");
+    assert!(fs::read(&service.exe).unwrap().starts_with(b"#!"), "the old program is back");
+    assert_eq!((service.calls("restart"), service.calls("stop")), (1, 0));
+    service.finish().await;
+}
+
+#[tokio::test]
 async fn an_update_that_is_killed_on_the_way_back_goes_on_with_the_next() {
     for at in ["stop", "reset-failed"] {
         let kill = format!(
@@ -235,7 +309,8 @@ async fn a_second_update_at_the_same_time_is_refused() {
     service.publish(&format!("exec {} \"$@\"", real.display()));
     // With a log of its own.
     let log = ProgramFixture::new("");
-    let first = log.begin(command(&service.fixture, &service.exe, &["update"]));
+    let first =
+        log.begin(command(&service.fixture, &service.exe, &["update", "--healthy-for", "1"]));
     until("the restart", async || (service.calls("restart") == 1).then_some(())).await;
     service.make_new_program_able_to_update();
     let second = service.update("60").await;
