@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use rusqlite::{ErrorCode, ffi};
 
-use super::lock_holder::LockHolder;
+use super::lock_holder::{LockHolder, StartWork};
 use super::searches::SEARCH_TIME_MAX;
 
 /// The way to begin anew in a home that was in use. Without these names it is like one that never was.
@@ -128,8 +128,9 @@ pub enum OpenError {
 
 /// Returns what to do about the process that has the home locked.
 fn lock_advice(holder: &LockHolder) -> &'static str {
-    match holder.awaits_space {
-        true => "free some space, and it goes on by itself",
-        false => "stop it first, or give this one its own --home",
+    match holder.work {
+        Some(StartWork::AwaitsSpace) => "free some space, and it goes on by itself",
+        Some(StartWork::Updates(_)) => "wait until that is done",
+        None => "stop it first, or give this one its own --home",
     }
 }

@@ -109,6 +109,11 @@ pub(crate) fn go_back(store: &Connection, version: u32) {
 /// The reverse of a version's script.
 fn reverse(version: u32) -> &'static str {
     match version {
+        43 => {
+            "DROP INDEX inbound_media;
+             CREATE INDEX inbound_media ON inbound (channel, chat, thread)
+                 WHERE json_array_length(message, '$.body.media') > 0"
+        }
         42 => {
             "ALTER TABLE web_logins DROP COLUMN asked_on; ALTER TABLE web_logins DROP COLUMN asked_by"
         }
