@@ -114,7 +114,7 @@ pub(super) enum CliCommand {
     },
     /// Show the tokens used and what they cost
     Usage(usage::Args),
-    /// Show or change budgets: `budget set guest 20000 month`, `budget reset guest`
+    /// Show or change budgets, with words such as `set guest 20000 month` or `reset guest`
     Budget {
         /// set WHOSE AMOUNT PER, or reset WHOSE; nothing shows the budgets
         #[arg(value_name = "WORDS")]
