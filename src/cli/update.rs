@@ -347,7 +347,7 @@ fn write_program(file: &Path, bytes: &[u8]) -> anyhow::Result<()> {
 async fn try_program(on: &Invocation, program: &Path, version: &str) -> anyhow::Result<()> {
     let said = run(program, &[OsStr::new("--version")]).await?;
     let is_it = said.split_whitespace().last() == Some(version);
-    ensure!(is_it, "the new program says that it is `{}`, not {version}", said.trim());
+    ensure!(is_it, "the new program says that it is \"{}\", not {version}", said.trim());
     let mut arguments = vec![OsStr::new("--home"), on.home.as_os_str()];
     if let Some(config) = &on.config {
         arguments.extend([OsStr::new("--config"), config.as_os_str()]);

@@ -49,6 +49,10 @@ impl OpenError {
 /// Returns the file that this account may not use, the reason, and what to do. None if the rights are no obstacle.
 pub(super) fn obstacle(database: &Path) -> Option<String> {
     let home = database.parent()?;
+    // A file in its place is no matter of rights.
+    if fs::metadata(home).is_ok_and(|about| !about.is_dir()) {
+        return None;
+    }
     // The folder first: who cannot enter it knows nothing of the files.
     let folder = (home.to_owned(), Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK);
     let logs = ["-wal", "-shm"].map(|ending| file_beside(database, ending));

@@ -1,8 +1,6 @@
 //! Long work on a terminal, and the results of commands for scripts.
 
-use std::fs::{self, File};
-use std::io::Write as _;
-use std::path::PathBuf;
+use std::fs;
 use std::process::{Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +8,6 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use peacrab::cli::progress::ProgressText;
-use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tokio::process::Command;
@@ -166,18 +163,6 @@ async fn a_backup_shows_its_progress_on_a_terminal_and_only_there() {
     );
 }
 
-/// Writes an archive into a pipe, with pauses that are longer than the time until the next line.
-fn feed(pipe: PathBuf, archive: Vec<u8>) {
-    thread::spawn(move || {
-        // It waits for the reader.
-        let mut pipe = File::options().write(true).open(pipe).unwrap();
-        for part in archive.chunks(archive.len().div_ceil(4)) {
-            pipe.write_all(part).unwrap();
-            thread::sleep(Duration::from_millis(1_100));
-        }
-    });
-}
-
 #[tokio::test]
 async fn a_restore_shows_its_progress_on_a_terminal_and_only_there() {
     const RESULT: &str = "Restored into";
@@ -186,29 +171,14 @@ async fn a_restore_shows_its_progress_on_a_terminal_and_only_there() {
     fs::write(fixture.home().join("workspace/large.bin"), random(4 << 20)).unwrap();
     let file = fixture.folder().join("kept.tar.gz");
     assert_eq!(fixture.run(&["backup", file.to_str().unwrap()]).await.code, Some(0));
-    let archive = fs::read(&file).unwrap();
-    let restore = |into: &ProgramFixture| {
-        let pipe = into.folder().join("pipe");
-        mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
-        let command = into.command(&[], &["restore", pipe.to_str().unwrap()]);
-        feed(pipe, archive.clone());
-        command
-    };
-    let on_terminal = async |columns: u16| {
-        let into = ProgramFixture::new("");
-        let pty = Pty::begin(restore(&into), columns);
-        see_progress(&pty, "Restoring: ").await;
-        see_result(pty, "Restoring: ", RESULT).await;
-    };
-    let elsewhere = async {
-        let into = ProgramFixture::new("");
-        let mut command = restore(&into);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let child = command.spawn().unwrap();
-        check_silent(timeout(PATIENCE, child.wait_with_output()).await.unwrap().unwrap(), RESULT);
-    };
-    let [narrow, wide] = COLUMNS;
-    tokio::join!(on_terminal(narrow), on_terminal(wide), elsewhere);
+    let homes = [(); 3].map(|()| ProgramFixture::new(""));
+    let [narrow, wide, elsewhere] =
+        homes.each_ref().map(|fixture| fixture.command(&[], &["restore", file.to_str().unwrap()]));
+    tokio::join!(
+        run_on_terminal(narrow, COLUMNS[0], "Restoring: ", RESULT),
+        run_on_terminal(wide, COLUMNS[1], "Restoring: ", RESULT),
+        run_elsewhere(elsewhere, RESULT),
+    );
 }
 
 #[tokio::test]

@@ -194,7 +194,7 @@ async fn a_release_that_is_not_signed_whole_or_able_to_run_is_refused() {
     refused("cannot read release.json").await;
     // Signed, and wrong.
     server.publish("99.0.0", &another("98.0.0", env!("CARGO_BIN_EXE_peacrab"), "exit 1"));
-    refused("says that it is `peacrab 98.0.0`").await;
+    refused("says that it is \"peacrab 98.0.0\"").await;
     server.publish("99.0.0", "#!/bin/sh\necho it breaks >&2\nexit 3\n");
     refused("it breaks").await;
     let wrong = ProgramFixture::new("[update]\nurl = \"https://example.com\"\n");

@@ -11,7 +11,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use peacrab::bus::Publisher;
 use peacrab::channels::{Channel, ChannelError, ChannelProbe, PlatformLimits, SendLookup, Sent};
 use peacrab::doctor::backups::{BackupState, backup_finding};
-use peacrab::doctor::daemon::memory_finding;
+use peacrab::doctor::daemon::{index_finding, memory_finding};
 use peacrab::doctor::links::{
     LinkReport, check_channels, check_models, link_finding, probe_finding, server_finding,
     unusable_finding,
@@ -23,6 +23,7 @@ use peacrab::doctor::service::{AskedManager, ServicePlace, service_finding, unre
 use peacrab::doctor::store::{check_log, failure};
 use peacrab::doctor::wear::{check_wear, wear_finding};
 use peacrab::doctor::{Finding, Severity};
+use peacrab::memory::recall::progress::{IndexCount, IndexedParts};
 use peacrab::provider::models::{Model, Standing};
 use peacrab::provider::{DeltaStream, Models, Provider, ProviderError, Request};
 use peacrab::sandbox::{Protections, SandboxLevel, SandboxState};
@@ -358,6 +359,16 @@ fn each_place_has_its_words_about_a_service() {
     assert!(system(ServicePlace::OtherInit).starts_with(words));
     let words = "systemd does not run in this container; its engine starts `";
     assert!(system(ServicePlace::Container).starts_with(words));
+}
+
+#[test]
+fn an_index_that_is_being_filled_is_to_be_waited_for() {
+    assert_eq!(index_finding(None), None);
+    let count = IndexCount { parts: IndexedParts::Messages, done: 40, total: 120 };
+    let finding = index_finding(Some(count)).unwrap();
+    let advice =
+        "wait; until then, searches do not find everything, and a restart loses none of it";
+    judged(&finding, Severity::Warning, "indexing messages: 40 of 120", Some(advice));
 }
 
 #[test]
