@@ -267,6 +267,8 @@ impl Year {
     async fn fill_disk(&mut self, daemon: &Daemon) {
         let Some(disk) = &self.disk else { return };
         let before = self.heard(&ADA, replies::DISK_IS_FULL);
+        // The answer to a message before may have been heard, and can't be noted as sent on the full disk.
+        self.unclear.extend(self.said.iter().rev().take(3).map(|it| it.text.clone()));
         disk.fill();
         self.say(&ADA, "on the full disk");
         until("the word about the disk", async || {

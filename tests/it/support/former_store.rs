@@ -77,7 +77,7 @@ pub(crate) fn make_store_of_household(home: &Path, version: u32) {
         }
         FACTS => {
             let account = RecallKey::of_account(&"home".into(), &"7".into(), 0);
-            store.execute(FACT, [RecallKey::of_facts(&account)]).unwrap();
+            store.execute(FACT, [account]).unwrap();
         }
         _ => {}
     });
