@@ -187,6 +187,9 @@ impl Replacement<'_> {
                         ));
                     }
                     (healthy, was_healthy) = (Some(run), true);
+                    // One that was healthy until now has all its time to be so again.
+                    until = now + limits.within;
+                    latest = latest.max(until);
                 }
                 Err(why) if now >= until.min(latest) => {
                     return Err(match was_healthy {

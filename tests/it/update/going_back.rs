@@ -2,10 +2,12 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use peacrab::control::{self, SOCKET};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::time::sleep;
 
 use super::{Server, another, command, end, installed, is_unchanged};
 use crate::service::put_program;
@@ -112,7 +114,13 @@ impl Service {
 
     /// Updates, and lets the new version end once the update has seen that it is healthy.
     async fn update_until_end(&self, healthy_for: &str) -> Ended {
-        let args = ["update", "--health-timeout", "60", "--healthy-for", healthy_for];
+        self.update_until_later_end(["60", healthy_for], Duration::ZERO).await
+    }
+
+    /// The same with a health timeout, a time to stay healthy, and a pause before the end.
+    async fn update_until_later_end(&self, limits: [&str; 2], pause: Duration) -> Ended {
+        let [timeout, healthy_for] = limits;
+        let args = ["update", "--health-timeout", timeout, "--healthy-for", healthy_for];
         let update = self.fixture.run_with(command(&self.fixture, &self.exe, &args), "");
         let before = fs::read_to_string(self.pid()).unwrap();
         let end = async {
@@ -125,6 +133,7 @@ impl Service {
             // Between two questions to systemd, it looks at the daemon.
             let asked = self.calls("show");
             until("a look", async || (self.calls("show") >= asked + 2).then_some(())).await;
+            sleep(pause).await;
             fs::write(self.fixture.folder().join("end"), "").unwrap();
         };
         let (ended, ()) = tokio::join!(update, end);
@@ -236,6 +245,21 @@ async fn a_new_version_that_is_told_to_restart_stays() {
     assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
     assert!(ended.out.contains("Version 99.0.0 runs."), "{ended:?}");
     assert!(fs::read(&service.exe).unwrap().starts_with(b"#!"), "the old program is back");
+    assert_eq!((service.calls("restart"), service.calls("stop")), (1, 0));
+    service.finish().await;
+}
+
+#[tokio::test]
+async fn a_new_version_that_restarts_after_the_health_timeout_stays() {
+    let service = Service::new("");
+    let _daemon = service.begin().await;
+    let shown = service.shown().display().to_string();
+    // Nobody answers for a second.
+    let again = format!("sleep 1; rm -f {shown}; exec {} \"$@\"", env!("CARGO_BIN_EXE_peacrab"));
+    service.publish_healthy_until_end("success", &again);
+    let ended = service.update_until_later_end(["8", "14"], Duration::from_secs(9)).await;
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
+    assert!(ended.out.contains("Version 99.0.0 runs."), "{ended:?}");
     assert_eq!((service.calls("restart"), service.calls("stop")), (1, 0));
     service.finish().await;
 }
