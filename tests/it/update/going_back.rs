@@ -268,7 +268,7 @@ async fn a_new_version_that_restarts_after_the_health_timeout_stays() {
 async fn an_update_that_is_killed_on_the_way_back_goes_on_with_the_next() {
     for at in ["stop", "reset-failed"] {
         let kill = format!(
-            "case \"$*\" in {at}*) [ -e FOLDER/killed ] || {{ touch FOLDER/killed; kill -9 $PPID; }} ;; esac"
+            "case \"$*\" in {at}*) grep -q ^stop FOLDER/calls && [ ! -e FOLDER/killed ] && {{ touch FOLDER/killed; kill -9 $PPID; }} ;; esac; true"
         );
         let service = Service::new(&kill);
         let _daemon = service.begin().await;
@@ -320,6 +320,26 @@ async fn an_update_that_is_killed_while_it_waits_goes_on_with_the_next() {
     let ended = service.update("60").await;
     assert!(ended.code == Some(0) && ended.out.contains("is up to date"), "{ended:?}");
     assert!(!service.note().exists());
+    service.finish().await;
+}
+
+#[tokio::test]
+async fn an_end_from_before_a_restart_is_not_taken_for_one_of_the_new_version() {
+    // systemd shows the former state until the restart has its turn, unless that state is reset.
+    let state = "ActiveState=failed\\nSubState=failed\\nResult=exit-code\\nStatusText=\\n";
+    let service = Service::new(&format!(
+        "case \"$*\" in reset-failed*) touch FOLDER/reset ;; restart*) [ -e FOLDER/reset ] || printf '{state}' > FOLDER/shown ;; esac"
+    ));
+    let home = service.fixture.home();
+    let note = json!({
+        "version": env!("CARGO_PKG_VERSION"), "former": "0.0.1", "home": home, "is_service_of_account": false,
+        "goes_back": false
+    });
+    fs::write(service.note(), note.to_string()).unwrap();
+    fs::write(beside(&service.exe, ".old"), "#!/bin/sh\n").unwrap();
+    let ended = service.update("60").await;
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
+    assert_eq!((service.calls("reset-failed"), service.calls("restart")), (1, 1));
     service.finish().await;
 }
 
