@@ -168,7 +168,7 @@ async fn carry_out(on: &Invocation, command: CliCommand) -> anyhow::Result<ExitC
         CliCommand::Doctor { fix, json } => return doctor::run(on, fix, json).await,
         CliCommand::Init(options) => return Box::pin(init::run(on, &options)).await,
         CliCommand::Backup { file, json } => {
-            return backup_commands::back_up(home, file, ResultForm::of(json));
+            return backup_commands::back_up(on, file, ResultForm::of(json));
         }
         CliCommand::Restore { file, replace, json } => {
             backup_commands::restore(on, &file, replace, ResultForm::of(json))?;

@@ -19,10 +19,11 @@ use crate::workspace::lost::LostWorkspace;
 
 /// Makes a backup. It fails after the backup is made if some of the files are not in it.
 pub(super) fn back_up(
-    home: &Path,
+    on: &Invocation,
     file: Option<PathBuf>,
     form: ResultForm,
 ) -> anyhow::Result<ExitCode> {
+    let home = &on.home;
     let now = Utc::now();
     let is_output = file.as_deref() == Some(Path::new("-"));
     ensure!(!is_output, "a backup is not written to the standard output: name a file");
@@ -31,6 +32,7 @@ pub(super) fn back_up(
     let made = archive::write_reporting(home, &file, now, &mut |bytes| progress.add(bytes))?;
     drop(progress);
     let lost = LostWorkspace::find(&home.join("workspace"));
+    let lost = lost.map(|lost| on.name_commands(&lost.to_string()));
     let is_whole = made.left_out.is_empty() && lost.is_none();
     let code = if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     let folders = made.moved_to.iter();
@@ -49,7 +51,7 @@ pub(super) fn back_up(
             "moved_to": folders,
             "left_out": made.left_out.count,
             "left_out_named": named.collect::<Vec<_>>(),
-            "workspace_lost": lost.map(|lost| lost.to_string()),
+            "workspace_lost": lost,
         }));
         return Ok(code);
     }

@@ -281,6 +281,12 @@ fn address(source: &ConfigSource<'_>, vendor: &Vendor) -> Option<String> {
              ollama or box.lan)"
         }
         Ok(ModelUrl { url, is_plain, .. }) => {
+            if url != vendor.base_url {
+                let own = vendor.base_url;
+                source.note(format!(
+                    "{variable}: the key and all that is said go to {url}, not to {own}"
+                ));
+            }
             if is_plain {
                 note_plain_key(source, variable, &url);
             }

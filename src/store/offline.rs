@@ -8,6 +8,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::emptied::{file_beside, has_log, refuse_emptied, was_used};
 use super::header::header_damage;
+use super::lost_log::find_lost_log;
 use super::{FILE, OpenError, StoreError, schema};
 
 /// A daemon's commit holds the database for less.
@@ -86,6 +87,10 @@ pub fn read_offline<T>(
     }
     refuse_emptied(&path)?;
     let open = || {
+        if find_lost_log(home).is_some() {
+            // An empty log in the place of the lost one would hide the loss from the next start.
+            return open_unchanged(&path);
+        }
         let store = Connection::open_with_flags(&path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
         store.busy_timeout(BUSY_TIME_MAX)?;
         Ok::<_, rusqlite::Error>(store)

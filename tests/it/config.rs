@@ -953,7 +953,15 @@ fn the_environment_may_name_other_addresses_of_the_vendors_that_it_starts() {
     assert_eq!(address("openai"), "http://10.0.0.7:4000/v1");
     assert_eq!(address("openrouter"), "https://openrouter.ai/api/v1");
     assert_eq!(config.providers["openai"].api_key, Some(Secret::new("oa-key")));
-    insta::assert_snapshot!(config.notes.join("\n"), @"OPENAI_BASE_URL: the key is sent unencrypted to http://10.0.0.7:4000/v1: whoever listens on that network can read it");
+    insta::assert_snapshot!(config.notes.join("\n"), @"
+ANTHROPIC_BASE_URL: the key and all that is said go to https://proxy.example.com/claude, not to https://api.anthropic.com
+OPENAI_BASE_URL: the key and all that is said go to http://10.0.0.7:4000/v1, not to https://api.openai.com/v1
+OPENAI_BASE_URL: the key is sent unencrypted to http://10.0.0.7:4000/v1: whoever listens on that network can read it
+");
+    // People see it with the other warnings.
+    assert!(config.warnings(&[]).iter().any(|it| it.starts_with("ANTHROPIC_BASE_URL: ")));
+    let own = load_in(&home, &env("https://api.openai.com/v1")).unwrap();
+    assert!(!own.notes.iter().any(|note| note.starts_with("OPENAI_")), "{:?}", own.notes);
     // One that cannot be used starts nothing, and is not shown.
     let refused = |address: &str| load_in(&home, &env(address)).unwrap_err();
     insta::assert_snapshot!(refused("http://example.com/v1"), @"environment: OPENAI_BASE_URL must begin with https://: http:// is for this machine and local networks (private addresses, names such as ollama or box.lan)");

@@ -80,6 +80,7 @@ impl Replacement<'_> {
     }
 
     async fn restart(&self, interrupts: &mut Interrupts) -> anyhow::Result<()> {
+        self.reset_state().await;
         let begun = Utc::now();
         match self.request_restart().await {
             Ok(()) => self.watch(begun, interrupts).await,
@@ -139,12 +140,17 @@ impl Replacement<'_> {
             self.request_restart().await.ok();
             return Err(error).with_context(|| format!("cannot put {} back", exe.display()));
         }
-        // Else the state of the new program's end would be taken for one of the old program.
-        systemd::systemctl(self.begun.manager(), &["reset-failed", UNIT]).await.ok();
+        self.reset_state().await;
         let begun = Utc::now();
         self.request_restart().await.context("the old version cannot be started again")?;
         self.wait(begun, OF_OLD_PROGRAM).await.context("the old version does not start again")?;
         bail!("version {version} did not start ({reason:#}). The old version runs again")
+    }
+
+    /// Has systemd forget how the service ended before. Else that would be taken for an end of the program that starts next.
+    async fn reset_state(&self) {
+        // It fails for a unit that is not loaded, which the restart says, too.
+        systemd::systemctl(self.begun.manager(), &["reset-failed", UNIT]).await.ok();
     }
 
     async fn request_restart(&self) -> anyhow::Result<()> {
@@ -187,6 +193,9 @@ impl Replacement<'_> {
                         ));
                     }
                     (healthy, was_healthy) = (Some(run), true);
+                    // One that was healthy until now has all its time to be so again.
+                    until = now + limits.within;
+                    latest = latest.max(until);
                 }
                 Err(why) if now >= until.min(latest) => {
                     return Err(match was_healthy {

@@ -78,6 +78,16 @@ async fn a_workspace_that_is_gone_from_a_used_home_is_not_made_anew() {
         assert!(!root.join("AGENTS.md").exists());
     };
     refuses("is gone, although this home was in use").await;
+    // The command is one for this home, not for the default one.
+    for options in [&["named.tar.gz"] as &[&str], &["shown.tar.gz", "--json"]] {
+        let mut command = fixture.command(&[], &[&["backup"] as &[&str], options].concat());
+        command.current_dir(fixture.folder());
+        let ended = fixture.run_with(command, "").await;
+        let said = format!("{}{}", ended.out, ended.err);
+        assert!(said.contains(" restore FILE --replace`"), "{ended:?}");
+        assert!(said.contains(&format!(" --home {} ", fixture.home().display())), "{ended:?}");
+        assert!(!said.contains("`peacrab restore"), "{ended:?}");
+    }
     // The folder on which its disk is mounted.
     fs::create_dir(&root).unwrap();
     refuses("is empty, although this home was in use").await;

@@ -3,12 +3,16 @@
 use std::fs::{self, File};
 use std::path::Path;
 
-use peacrab::store::{LostLog, Store, StoreOptions, Sync, find_lost_log};
+use peacrab::store::{LostLog, Store, StoreOptions, Sync, find_lost_log, read_offline};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
 fn write_little(store: &Connection) -> rusqlite::Result<usize> {
     store.execute("INSERT INTO notices (key, at) VALUES ('a test', 1)", [])
+}
+
+fn count_notices(store: &Connection) -> rusqlite::Result<i64> {
+    store.query_row("SELECT count(*) FROM notices", [], |row| row.get(0))
 }
 
 /// Copies the files of a database, as a kill leaves them.
@@ -47,4 +51,21 @@ async fn a_log_that_is_gone_or_unreadable_is_told_from_one_that_is_whole_or_empt
     assert_eq!(found(), None);
     fs::remove_file(&index).unwrap();
     assert_eq!(found(), None);
+}
+
+#[tokio::test]
+async fn a_command_that_reads_a_store_without_its_log_does_not_hide_the_loss() {
+    let (home, copy) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let open = || Store::open(home.path(), &StoreOptions::default()).unwrap();
+    open().close().await;
+    let store = open();
+    store.write("a test", Sync::Now, write_little).await.unwrap();
+    copy_database(home.path(), copy.path());
+    store.close().await;
+    assert_eq!(read_offline(home.path(), count_notices).unwrap(), Some(1));
+    fs::remove_file(copy.path().join("state.db-wal")).unwrap();
+    assert_eq!(find_lost_log(copy.path()), Some(LostLog::Missing));
+    assert_eq!(read_offline(copy.path(), count_notices).unwrap(), Some(0));
+    // So that the next start tells the owner.
+    assert_eq!(find_lost_log(copy.path()), Some(LostLog::Missing));
 }

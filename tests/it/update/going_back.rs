@@ -2,10 +2,12 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use peacrab::control::{self, SOCKET};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::time::sleep;
 
 use super::{Server, another, command, end, installed, is_unchanged};
 use crate::service::put_program;
@@ -112,7 +114,13 @@ impl Service {
 
     /// Updates, and lets the new version end once the update has seen that it is healthy.
     async fn update_until_end(&self, healthy_for: &str) -> Ended {
-        let args = ["update", "--health-timeout", "60", "--healthy-for", healthy_for];
+        self.update_until_later_end(["60", healthy_for], Duration::ZERO).await
+    }
+
+    /// The same with a health timeout, a time to stay healthy, and a pause before the end.
+    async fn update_until_later_end(&self, limits: [&str; 2], pause: Duration) -> Ended {
+        let [timeout, healthy_for] = limits;
+        let args = ["update", "--health-timeout", timeout, "--healthy-for", healthy_for];
         let update = self.fixture.run_with(command(&self.fixture, &self.exe, &args), "");
         let before = fs::read_to_string(self.pid()).unwrap();
         let end = async {
@@ -125,6 +133,7 @@ impl Service {
             // Between two questions to systemd, it looks at the daemon.
             let asked = self.calls("show");
             until("a look", async || (self.calls("show") >= asked + 2).then_some(())).await;
+            sleep(pause).await;
             fs::write(self.fixture.folder().join("end"), "").unwrap();
         };
         let (ended, ()) = tokio::join!(update, end);
@@ -242,10 +251,25 @@ async fn a_new_version_that_is_told_to_restart_stays() {
 }
 
 #[tokio::test]
+async fn a_new_version_that_restarts_after_the_health_timeout_stays() {
+    let service = Service::new("");
+    let _daemon = service.begin().await;
+    let shown = service.shown().display().to_string();
+    // Nobody answers for a second.
+    let again = format!("sleep 1; rm -f {shown}; exec {} \"$@\"", env!("CARGO_BIN_EXE_peacrab"));
+    service.publish_healthy_until_end("success", &again);
+    let ended = service.update_until_later_end(["8", "14"], Duration::from_secs(9)).await;
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
+    assert!(ended.out.contains("Version 99.0.0 runs."), "{ended:?}");
+    assert_eq!((service.calls("restart"), service.calls("stop")), (1, 0));
+    service.finish().await;
+}
+
+#[tokio::test]
 async fn an_update_that_is_killed_on_the_way_back_goes_on_with_the_next() {
     for at in ["stop", "reset-failed"] {
         let kill = format!(
-            "case \"$*\" in {at}*) [ -e FOLDER/killed ] || {{ touch FOLDER/killed; kill -9 $PPID; }} ;; esac"
+            "case \"$*\" in {at}*) grep -q ^stop FOLDER/calls && [ ! -e FOLDER/killed ] && {{ touch FOLDER/killed; kill -9 $PPID; }} ;; esac; true"
         );
         let service = Service::new(&kill);
         let _daemon = service.begin().await;
@@ -297,6 +321,26 @@ async fn an_update_that_is_killed_while_it_waits_goes_on_with_the_next() {
     let ended = service.update("60").await;
     assert!(ended.code == Some(0) && ended.out.contains("is up to date"), "{ended:?}");
     assert!(!service.note().exists());
+    service.finish().await;
+}
+
+#[tokio::test]
+async fn an_end_from_before_a_restart_is_not_taken_for_one_of_the_new_version() {
+    // systemd shows the former state until the restart has its turn, unless that state is reset.
+    let state = "ActiveState=failed\\nSubState=failed\\nResult=exit-code\\nStatusText=\\n";
+    let service = Service::new(&format!(
+        "case \"$*\" in reset-failed*) touch FOLDER/reset ;; restart*) [ -e FOLDER/reset ] || printf '{state}' > FOLDER/shown ;; esac"
+    ));
+    let home = service.fixture.home();
+    let note = json!({
+        "version": env!("CARGO_PKG_VERSION"), "former": "0.0.1", "home": home, "is_service_of_account": false,
+        "goes_back": false
+    });
+    fs::write(service.note(), note.to_string()).unwrap();
+    fs::write(beside(&service.exe, ".old"), "#!/bin/sh\n").unwrap();
+    let ended = service.update("60").await;
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
+    assert_eq!((service.calls("reset-failed"), service.calls("restart")), (1, 1));
     service.finish().await;
 }
 
