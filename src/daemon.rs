@@ -217,8 +217,9 @@ impl DaemonParts {
 impl Daemon {
     /// Locks the home, opens its files, and creates what is missing.
     pub async fn open(plan: DaemonParts) -> anyhow::Result<Self> {
-        let attempt = opening::OpeningAttempt::begin(&plan);
-        match Box::pin(Self::open_parts(plan)).await {
+        let mut attempt = opening::OpeningAttempt::begin(&plan);
+        let opened = Box::pin(Self::open_parts(plan, &mut attempt)).await;
+        match opened {
             Ok(daemon) => {
                 attempt.succeed();
                 Ok(daemon)
@@ -227,13 +228,15 @@ impl Daemon {
         }
     }
 
-    async fn open_parts(plan: DaemonParts) -> anyhow::Result<Self> {
+    async fn open_parts(
+        plan: DaemonParts,
+        attempt: &mut opening::OpeningAttempt,
+    ) -> anyhow::Result<Self> {
         let lock = match &plan.supervision.lock {
             Some(lock) => Arc::clone(lock),
             None => Arc::new(HomeLock::claim(&plan.home)?),
         };
-        let counts_starts = plan.supervision.counts_starts;
-        let safe_mode = counts_starts.then(|| starts::begin(&plan.home)).flatten();
+        let safe_mode = attempt.count_start();
         let (store, opened) = opening::store(&lock, &plan).await?;
         // After a crash, the write-ahead log may contain text that somebody wanted forgotten.
         store.checkpoint().await;

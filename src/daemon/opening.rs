@@ -87,6 +87,8 @@ pub(super) struct OpeningAttempt {
     absent: AbsentParts,
     /// The channels of a daemon that is to run. None for a command that needs the home for one request.
     channels: Option<BTreeMap<ChannelName, (Arc<dyn Channel>, Access)>>,
+    /// True once the start is recorded. Before, the record may be that of another daemon.
+    is_counted: bool,
 }
 
 impl OpeningAttempt {
@@ -94,7 +96,13 @@ impl OpeningAttempt {
         let home = parts.home.clone();
         let absent = AbsentParts::of(&home);
         let channels = parts.supervision.counts_starts.then(|| parts.channels.clone());
-        Self { home, absent, channels }
+        Self { home, absent, channels, is_counted: false }
+    }
+
+    /// Records the start of a daemon in the locked home. Returns the safe mode if this start leads to it.
+    pub(super) fn count_start(&mut self) -> Option<SafeMode> {
+        self.is_counted = self.channels.is_some();
+        self.is_counted.then(|| starts::begin(&self.home)).flatten()
     }
 
     /// Notes that the home was opened.
@@ -107,8 +115,11 @@ impl OpeningAttempt {
 
     /// Explains the failure. The owner hears of damage once, if the damaged store still tells where they are.
     pub(super) async fn fail(self, error: anyhow::Error) -> anyhow::Error {
-        let Self { home, absent, channels } = self;
+        let Self { home, absent, channels, is_counted } = self;
         absent.give_to_account(&home);
+        if is_counted {
+            starts::note_refusal(&home);
+        }
         let error = explain(&home, error);
         let is_damaged =
             matches!(error.downcast_ref::<OpenError>(), Some(OpenError::Damaged { .. }));

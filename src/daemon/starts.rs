@@ -31,7 +31,7 @@ const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StartRecord {
     pub boot: String,
-    /// True until an orderly end, so a start that finds it true follows an unexpected end.
+    /// True until an orderly end or the refusal of the start, so a start that finds it true follows an unexpected end.
     pub runs: bool,
     /// Starts after an unexpected end, in seconds since the boot, oldest first.
     pub unexpected: Vec<u64>,
@@ -88,6 +88,14 @@ pub(super) fn begin(home: &Path) -> Option<SafeMode> {
         tracing::warn!(%error, "Cannot record this start, so it does not count for the safe mode");
     }
     record.safe_mode().map(|starts| SafeMode { starts, is_reported: record.is_reported })
+}
+
+/// Records that this start was refused with an error, which is no crash. Earlier ones still count.
+pub(super) fn note_refusal(home: &Path) {
+    let record = StartRecord { runs: false, ..read_record(home) };
+    if let Err(error) = write_record(home, &record) {
+        tracing::warn!(%error, "Cannot record that this start was refused, so the next one counts for the safe mode");
+    }
 }
 
 /// Records that the owner was notified of the safe mode.

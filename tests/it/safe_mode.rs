@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use chrono::Utc;
 use peacrab::config::AgentConfig;
-use peacrab::daemon::starts::{FoundDamage, STARTS_MAX, StartRecord, WITHIN_S};
+use peacrab::daemon::starts::{FoundDamage, STARTS_MAX, StartRecord, WITHIN_S, last_record};
 use peacrab::hooks::Hook;
 use peacrab::replies;
 use peacrab::tasks::heartbeat;
@@ -226,6 +226,37 @@ async fn an_orderly_end_begins_the_count_anew() {
     daemon.terminate().await;
     let _daemon = fixture.daemon().await;
     assert!(fixture.status().await["safe_mode"].is_null());
+}
+
+#[tokio::test]
+async fn a_start_that_is_refused_is_no_crash() {
+    let fixture = ProgramFixture::new("");
+    fixture.daemon().await.terminate().await;
+    let (workspace, away) = (fixture.home().join("workspace"), fixture.folder().join("away"));
+    let refused = async |times: usize| {
+        fs::rename(&workspace, &away).unwrap();
+        for _ in 0..times {
+            let ended = fixture.run(&["run"]).await;
+            assert_eq!(ended.code, Some(1), "{ended:?}");
+            assert!(ended.err.contains("although this home was in use"), "{ended:?}");
+        }
+        fs::rename(&away, &workspace).unwrap();
+    };
+    refused(STARTS_MAX + 1).await;
+    let ended = fixture.run(&["doctor"]).await;
+    assert!(!ended.out.contains("ended unexpectedly"), "{ended:?}");
+    let daemon = fixture.daemon().await;
+    assert!(fixture.status().await["safe_mode"].is_null());
+    // A start that another daemon refuses does not touch that one's record.
+    let ended = fixture.run(&["run"]).await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(last_record(&fixture.home()).unwrap().runs);
+    // Kills count, also with a refused start between them and the next one.
+    daemon.kill().await;
+    killed(&fixture, 1).await.kill().await;
+    refused(1).await;
+    let _daemon = fixture.daemon().await;
+    assert_eq!(fixture.status().await["safe_mode"]["starts"], 3);
 }
 
 #[tokio::test]
