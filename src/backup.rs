@@ -127,6 +127,16 @@ pub enum BackupError {
         "there is data in {0} already; --replace moves it into a folder before-restore-… in it"
     )]
     NotEmpty(PathBuf),
+    /// A mounted disk cannot be moved aside. Nothing was changed.
+    #[error(
+        "{0} is a disk of its own, and a restore replaces it as a whole: unmount it, restore again, and copy what is then there onto the disk. Nothing was changed"
+    )]
+    Mounted(PathBuf),
+    /// The same in the middle of a restore.
+    #[error(
+        "the restore has begun, and cannot go on, because {0} is a disk of its own: unmount it, start the daemon, which finishes the restore, and then copy what is there onto the disk"
+    )]
+    MountedMeanwhile(PathBuf),
 }
 
 /// Hears of bytes that were read, again and again.

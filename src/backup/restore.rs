@@ -3,12 +3,13 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
 use chrono::{DateTime, Utc};
 use flate2::read::GzDecoder;
+use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
 use tar::{Archive, Entry, EntryType};
 
 use super::{
@@ -88,6 +89,9 @@ pub fn restore_reporting(
     if has_data && existing == Existing::Refuse {
         return Err(BackupError::NotEmpty(home.to_owned()));
     }
+    if let Some(mounted) = all_names().map(|name| home.join(name)).find(|it| is_mounted(it)) {
+        return Err(BackupError::Mounted(mounted));
+    }
     let unpacked = home.join(UNPACKED);
     remove(&unpacked).map_err(|error| unwritable(&unpacked, error))?;
     let prepared = unpack(file, &unpacked, report)
@@ -122,6 +126,21 @@ pub fn restore_reporting(
 /// Returns true if there is something at a path. A link whose target is not there is something, too.
 fn is_there(path: &Path) -> bool {
     path.symlink_metadata().is_ok()
+}
+
+/// Returns true if something is mounted at a path of the home, which then cannot be renamed. A link to a mounted disk can.
+fn is_mounted(path: &Path) -> bool {
+    let found = statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::BASIC_STATS).ok();
+    let mount_root = StatxAttributes::MOUNT_ROOT;
+    match found.filter(|it| it.stx_attributes_mask.contains(mount_root)) {
+        Some(found) => found.stx_attributes.contains(mount_root),
+        // Old kernels do not tell. They are asked for the device, which a folder mounted from the same disk shares.
+        None => {
+            let device = |path: &Path| path.symlink_metadata().map(|meta| meta.dev()).ok();
+            let home = path.parent().and_then(|home| home.metadata().ok());
+            device(path).zip(home).is_some_and(|(device, home)| device != home.dev())
+        }
+    }
 }
 
 /// Returns the links among the entries that a restore replaces.
@@ -160,6 +179,10 @@ pub fn finish(home: &Path) -> Result<(), BackupError> {
         // A restore that a crash ended before it was decided has changed nothing else.
         remove(&home.join(UNPACKED)).ok();
         return Ok(());
+    }
+    let replaced = all_names().filter(|name| ready.join(name).exists());
+    if let Some(mounted) = replaced.map(|name| home.join(name)).find(|it| is_mounted(it)) {
+        return Err(BackupError::MountedMeanwhile(mounted));
     }
     let move_all = || {
         let before = match fs::read_to_string(ready.join(BEFORE)) {

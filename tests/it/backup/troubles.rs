@@ -1,5 +1,6 @@
 //! Backups in trouble: wrong clocks, files that cannot be read, folders of several homes, leftovers, full disks.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use std::path::Path;
@@ -422,4 +423,40 @@ async fn what_root_makes_in_the_home_of_another_account_is_that_accounts() {
     fixture.daemon().await.terminate().await;
     assert!(home.join("starts.json").exists() && home.join("ballast").exists());
     assert_eq!(roots(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_folder_with_a_disk_of_its_own_stops_a_restore_before_it_begins() {
+    let fixture = ProgramFixture::new("");
+    fixture.daemon().await.terminate().await;
+    let file = back_up(&fixture).await;
+    let (home, workspace) = (fixture.home(), fixture.home().join("workspace"));
+    let mount = "mount --bind \"$0\" \"$0\" && exec \"$@\"";
+    let words = ["unshare", "-rm", "sh", "-c", mount].map(OsStr::new);
+    let wrapper = [&words[..], &[workspace.as_os_str()]].concat();
+    let restore = ["restore", file.to_str().unwrap(), "--replace"];
+    let version = fixture.run_with(fixture.command(&wrapper, &["--version"]), "").await;
+    if version.code != Some(0) {
+        // Nothing can be mounted here.
+        return;
+    }
+    let look = || (names(&home), fs::read(home.join("state.db")).unwrap());
+    let before = look();
+    let ended = fixture.run_with(fixture.command(&wrapper, &restore), "").await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    let named = format!("{} is a disk of its own", workspace.display());
+    assert!(ended.err.contains(&named) && ended.err.contains("Nothing was changed"), "{ended:?}");
+    assert!(look() == before, "{:?}", names(&home));
+    // A former version has begun such a restore, and could not finish it.
+    let ready = home.join("restore.ready");
+    fs::create_dir_all(ready.join("workspace")).unwrap();
+    fs::write(ready.join("workspace/notes.md"), "three\n").unwrap();
+    fs::write(ready.join("before"), home.join("before-restore-x").to_str().unwrap()).unwrap();
+    let ended = fixture.run_with(fixture.command(&wrapper, &["run"]), "").await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.err.contains(&named) && ended.err.contains("has begun"), "{ended:?}");
+    assert!(ready.join("workspace/notes.md").exists() && workspace.join("AGENTS.md").exists());
+    fixture.daemon().await.terminate().await;
+    assert_eq!(fs::read_to_string(workspace.join("notes.md")).unwrap(), "three\n");
+    assert!(!ready.exists() && home.join("before-restore-x/workspace/AGENTS.md").exists());
 }
