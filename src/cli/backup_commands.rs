@@ -14,6 +14,7 @@ use super::progress::ProgressLine;
 use crate::backup::restore::{Existing, restore_reporting};
 use crate::backup::{self, SkippedEntries, archive};
 use crate::config;
+use crate::daemon::starts;
 use crate::short_text::one_line;
 use crate::workspace::lost::LostWorkspace;
 
@@ -108,6 +109,7 @@ pub(super) fn restore(
     let report = &mut |bytes| progress.add(bytes);
     let restored = restore_reporting(home, file, existing, Utc::now(), report)?;
     drop(progress);
+    starts::forget_damage(home);
     if form == ResultForm::Json {
         let work = restored.work;
         let links = restored.links.iter();

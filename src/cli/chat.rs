@@ -33,7 +33,7 @@ use crate::control::{
 };
 use crate::conversation::actions::{Action, ActionReader, ActionScope};
 use crate::conversation::ledger::breakdown::describe_usage;
-use crate::daemon::starts::{self, FoundDamage};
+use crate::daemon::starts;
 use crate::people::persons::PersonAccount;
 use crate::people::{self, LOCAL, People};
 use crate::provider::rehearsal;
@@ -156,7 +156,7 @@ pub(super) async fn ask(home: &Path, request: &ControlRequest) -> anyhow::Result
 fn not_there(home: &Path) -> anyhow::Error {
     match HomeLock::holder(home) {
         Some(holder) => anyhow!("{}: {}", not_open_yet(&holder), open_advice(&holder)),
-        None if starts::found_damage(home) != FoundDamage::None => {
+        None if starts::has_damage(home) => {
             anyhow!("no daemon runs on {}: {}", home.display(), replies::LAST_START_FOUND_DAMAGE)
         }
         None => {

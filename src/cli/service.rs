@@ -17,7 +17,7 @@ use super::print::{self, ResultForm};
 use super::service_environment;
 use super::systemd::{self, Manager, UNIT};
 use crate::config::{self, Environment};
-use crate::daemon::starts::{self, FoundDamage};
+use crate::daemon::starts;
 use crate::doctor::service::ServiceState;
 use crate::replies;
 pub(super) use unit::SYSTEM_HOME;
@@ -142,7 +142,7 @@ async fn show_status(
         Ok(words) => words,
         Err(_) => format!("{UNIT}: {}, {}", state.active, state.unit_file),
     });
-    if !runs && starts::found_damage(&in_home_of(on, manager).home) != FoundDamage::None {
+    if !runs && starts::has_damage(&in_home_of(on, manager).home) {
         bail!("the service does not run: {}", replies::LAST_START_FOUND_DAMAGE);
     }
     if !runs {

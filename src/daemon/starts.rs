@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::atomic_file;
 use crate::bus::freshness::since_boot;
+use crate::store;
 use crate::types::safe_mode::SafeMode;
 
 /// The file within the home.
@@ -106,8 +107,18 @@ pub(super) fn note_reported(home: &Path) {
     }
 }
 
+/// Returns true if the last start failed because the store is damaged, and that store is still there.
+pub fn has_damage(home: &Path) -> bool {
+    found_damage(home) != FoundDamage::None && home.join(store::FILE).exists()
+}
+
+/// Forgets the damage of a store that a restore has replaced.
+pub fn forget_damage(home: &Path) {
+    note_damage(home, FoundDamage::None);
+}
+
 /// Returns the damage by which the last start failed.
-pub fn found_damage(home: &Path) -> FoundDamage {
+pub(super) fn found_damage(home: &Path) -> FoundDamage {
     read_record(home).damage
 }
 

@@ -226,6 +226,31 @@ async fn damage_that_stops_the_start_is_told_to_the_owner_once_and_named_by_stat
 }
 
 #[tokio::test]
+async fn damage_is_named_no_more_once_its_store_was_replaced_or_moved_away() {
+    let (fixture, path) = used().await;
+    let file = fixture.folder().join("kept.tar.gz");
+    let ended = fixture.run(&["backup", file.to_str().unwrap()]).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    damage(&path, "ledger");
+    let ended = fixture.run(&["run"]).await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    let ended = fixture.run(&["status"]).await;
+    assert!(ended.err.contains(&found_damage(&fixture)), "{ended:?}");
+    let away = fixture.folder().join("away.db");
+    fs::rename(&path, &away).unwrap();
+    let ended = fixture.run(&["status"]).await;
+    assert!(ended.err.contains("start it with"), "{ended:?}");
+    fs::rename(&away, &path).unwrap();
+    let ended = fixture.run(&["status"]).await;
+    assert!(ended.err.contains(&found_damage(&fixture)), "{ended:?}");
+    let ended = fixture.run(&["restore", file.to_str().unwrap(), "--replace"]).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let ended = fixture.run(&["status"]).await;
+    assert!(ended.err.contains("start it with"), "{ended:?}");
+    fixture.daemon().await.terminate().await;
+}
+
+#[tokio::test]
 async fn a_workspace_that_is_gone_or_closed_is_wrong() {
     let (fixture, _) = used().await;
     let workspace = fixture.home().join("workspace");
