@@ -21,6 +21,7 @@ use crate::bus::restored::channel_marks;
 use crate::memory::forgotten::{self, ForgottenRecord};
 use crate::replies::RestoredWork;
 use crate::store::{self, HomeLock, OpenError, StoreError};
+use crate::workspace::lost::RECORD;
 
 /// The folder into which an archive is unpacked.
 const UNPACKED: &str = "restore.partial";
@@ -30,6 +31,9 @@ const READY: &str = "restore.ready";
 
 /// Files beside the store that belong to its old content.
 const LOGS: [&str; 2] = ["state.db-wal", "state.db-shm"];
+
+/// The folder that a backup lacks if it was made while the workspace was gone.
+const WORKSPACE: &str = "workspace";
 
 /// A manifest is far shorter.
 const MANIFEST_BYTES_MAX: u64 = 64 * 1024;
@@ -56,6 +60,8 @@ pub struct RestoredHome {
     pub work: RestoredWork,
     /// The links in the home that were replaced by what the backup has.
     pub links: Vec<ReplacedLink>,
+    /// False if the backup has no file of the workspace.
+    pub has_workspace: bool,
 }
 
 /// A link that led out of the home, as to another disk. The restored data is in the home itself.
@@ -103,7 +109,9 @@ pub fn restore_reporting(
             return Err(error);
         }
     };
-    let before = has_data.then(|| free_folder(home, now));
+    let has_workspace = !is_empty(&unpacked.join(WORKSPACE));
+    let moves_record = !has_workspace && is_there(&home.join(RECORD));
+    let before = (has_data || moves_record).then(|| free_folder(home, now));
     if let Some(before) = &before {
         // Named in the folder that decides, so that a crash does not make a second one.
         let named = fs::write(unpacked.join(BEFORE), before.as_os_str().as_encoded_bytes());
@@ -120,12 +128,17 @@ pub fn restore_reporting(
         given.map_err(BackupError::io(format!("cannot give {} to its account", path.display())))?;
     }
     let settle::SettledStore { pending, work, .. } = settled;
-    Ok(RestoredHome { manifest, before, pending, work, links })
+    Ok(RestoredHome { manifest, before, pending, work, links, has_workspace })
 }
 
 /// Returns true if there is something at a path. A link whose target is not there is something, too.
 fn is_there(path: &Path) -> bool {
     path.symlink_metadata().is_ok()
+}
+
+/// Returns true if a folder is there and has no entry.
+fn is_empty(folder: &Path) -> bool {
+    fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none())
 }
 
 /// Returns true if something is mounted at a path of the home, which then cannot be renamed. A link to a mounted disk can.
@@ -199,8 +212,13 @@ pub fn finish(home: &Path) -> Result<(), BackupError> {
             if !new.exists() {
                 continue;
             }
-            let logs: &[&str] = if name == store::FILE { &LOGS } else { &[] };
-            for old in std::iter::once(&name).chain(logs) {
+            let beside: &[&str] = match name {
+                store::FILE => &LOGS,
+                // With the record, the next start would miss the files that the backup does not have.
+                WORKSPACE if is_empty(&new) => &[RECORD],
+                _ => &[],
+            };
+            for old in std::iter::once(&name).chain(beside) {
                 if let Some(before) = before.as_ref().filter(|_| is_there(&home.join(old))) {
                     fs::rename(home.join(old), before.join(old))?;
                 }

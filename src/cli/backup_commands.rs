@@ -136,6 +136,9 @@ pub(super) fn restore(
     if let Some(before) = restored.before {
         print::line(&format!("The earlier data is in {}.", before.display()));
     }
+    if !restored.has_workspace {
+        print::line("The backup has no workspace: the next start makes a new one.");
+    }
     for link in &restored.links {
         print::line(&format!(
             "{} was a link to {}, and is in the home itself now. To have it there again, stop the daemon, move it, and make \

@@ -112,6 +112,30 @@ async fn a_workspace_that_is_gone_from_a_used_home_is_not_made_anew() {
 }
 
 #[tokio::test]
+async fn a_home_starts_after_the_restore_of_a_backup_without_a_workspace() {
+    let fixture = ProgramFixture::new("");
+    fixture.daemon().await.terminate().await;
+    let root = fixture.home().join("workspace");
+    fs::remove_dir_all(&root).unwrap();
+    fs::create_dir(&root).unwrap();
+    let kept = fixture.folder().join("kept.tar.gz");
+    let restore = ["restore", kept.to_str().unwrap(), "--replace"];
+    let ended = fixture.run(&["backup", kept.to_str().unwrap()]).await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    let ended = fixture.run(&restore).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(ended.out.contains("The backup has no workspace"), "{ended:?}");
+    fixture.daemon().await.terminate().await;
+    assert!(root.join("AGENTS.md").exists());
+    // One with a workspace is compared by the record, which stays.
+    assert_eq!(super::back_up(&fixture).await, kept);
+    let ended = fixture.run(&restore).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(!ended.out.contains("has no workspace"), "{ended:?}");
+    assert!(fixture.home().join("template.json").exists());
+}
+
+#[tokio::test]
 async fn a_workspace_that_is_lost_while_the_daemon_runs_is_not_backed_up_regularly() {
     let mut rig = Rig::new().await;
     rig.ask("1", "hello").await;
