@@ -217,25 +217,25 @@ impl DaemonParts {
 impl Daemon {
     /// Locks the home, opens its files, and creates what is missing.
     pub async fn open(plan: DaemonParts) -> anyhow::Result<Self> {
-        let mut attempt = opening::OpeningAttempt::begin(&plan);
-        let opened = Box::pin(Self::open_parts(plan, &mut attempt)).await;
-        match opened {
-            Ok(daemon) => {
-                attempt.succeed();
-                Ok(daemon)
+        // It holds the daemon and its parts several times, which would be too much for a stack.
+        let opening = Box::pin(async {
+            let mut attempt = opening::OpeningAttempt::begin(&plan);
+            match Self::open_parts(plan, &mut attempt).await {
+                Ok(daemon) => {
+                    attempt.succeed();
+                    Ok(daemon)
+                }
+                Err(error) => Err(attempt.fail(error).await),
             }
-            Err(error) => Err(attempt.fail(error).await),
-        }
+        });
+        opening.await
     }
 
     async fn open_parts(
         plan: DaemonParts,
         attempt: &mut opening::OpeningAttempt,
     ) -> anyhow::Result<Self> {
-        let lock = match &plan.supervision.lock {
-            Some(lock) => Arc::clone(lock),
-            None => Arc::new(HomeLock::claim(&plan.home)?),
-        };
+        let lock = opening::lock(&plan)?;
         let safe_mode = attempt.count_start();
         let (store, opened) = opening::store(&lock, &plan).await?;
         // After a crash, the write-ahead log may contain text that somebody wanted forgotten.

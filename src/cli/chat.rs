@@ -160,9 +160,8 @@ fn not_there(home: &Path) -> anyhow::Error {
             anyhow!("no daemon runs on {}: {}", home.display(), replies::LAST_START_FOUND_DAMAGE)
         }
         None => {
-            let cut_off = restore::is_unfinished(home)
-                .then(|| format!(" ({})", replies::RESTORE_CUT_OFF))
-                .unwrap_or_default();
+            let cut_off = Some(format!(" ({})", replies::RESTORE_CUT_OFF));
+            let cut_off = cut_off.filter(|_| restore::is_unfinished(home)).unwrap_or_default();
             let start = start_command(home);
             anyhow!("no daemon runs on {}{cut_off}: start it with {start}", home.display())
         }

@@ -23,8 +23,8 @@ use crate::daemon::{Daemon, DaemonParts};
 use crate::people::{self, Access};
 use crate::replies;
 use crate::store::{
-    FILE, FreeSpace, HomeLock, LostLog, MigrationObserver, MigrationProgress, MigrationStep, OnFull,
-    OpenError, StartWork, Store, StoreError, StoreOptions, Sync, find_lost_log, try_read,
+    FILE, FreeSpace, HomeLock, LostLog, MigrationObserver, MigrationProgress, MigrationStep,
+    OnFull, OpenError, StartWork, Store, StoreError, StoreOptions, Sync, find_lost_log, try_read,
 };
 use crate::tasks::{schedule, subagents};
 use crate::trust::path_watch;
@@ -81,12 +81,15 @@ impl AbsentParts {
     }
 }
 
+/// The channels of the config, with who may use them.
+type ConfiguredChannels = BTreeMap<ChannelName, (Arc<dyn Channel>, Access)>;
+
 /// A home before it is opened.
 pub(super) struct OpeningAttempt {
     home: PathBuf,
     absent: AbsentParts,
     /// The channels of a daemon that is to run. None for a command that needs the home for one request.
-    channels: Option<BTreeMap<ChannelName, (Arc<dyn Channel>, Access)>>,
+    channels: Option<ConfiguredChannels>,
     /// True once the start is recorded. Before, the record may be that of another daemon.
     is_counted: bool,
 }
@@ -186,6 +189,14 @@ pub(super) async fn store(
     Ok((store, OpenedStore { at, newest, lost_log }))
 }
 
+/// Returns the lock of the home: the one that a daemon before this one has kept, or a new one.
+pub(super) fn lock(parts: &DaemonParts) -> Result<Arc<HomeLock>, OpenError> {
+    match &parts.supervision.lock {
+        Some(lock) => Ok(Arc::clone(lock)),
+        None => Ok(Arc::new(HomeLock::claim(&parts.home)?)),
+    }
+}
+
 /// Opens the workspace, or makes that of a new home. One that is gone is not made anew.
 pub(super) fn workspace(parts: &DaemonParts) -> anyhow::Result<Workspace> {
     let root = parts.home.join("workspace");
@@ -198,7 +209,7 @@ pub(super) fn workspace(parts: &DaemonParts) -> anyhow::Result<Workspace> {
 /// Tells the owner that the daemon cannot start. Nothing is sent if nobody is known as the owner.
 async fn tell_past_outbox(
     home: &Path,
-    channels: &BTreeMap<ChannelName, (Arc<dyn Channel>, Access)>,
+    channels: &ConfiguredChannels,
     words: &str,
 ) -> DirectOutcome {
     let Some(owner) = try_read(home, people::owner_address).flatten() else {

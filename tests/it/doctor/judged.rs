@@ -62,9 +62,12 @@ impl Provider for FailingProvider {
     }
 }
 
+/// A failure, with what the doctor says and advises.
+type ModelFailure = (fn() -> ProviderError, &'static str, &'static str);
+
 #[tokio::test]
 async fn each_failure_of_a_model_has_its_advice() {
-    let cases: [(fn() -> ProviderError, &str, &str); 8] = [
+    let cases: [ModelFailure; 8] = [
         (
             || ProviderError::busy("overloaded"),
             "overloaded",

@@ -127,7 +127,8 @@ impl Service {
             until("the new version", async || {
                 let ended = self.fixture.run(&["status", "--json"]).await;
                 let status: Value = serde_json::from_str(&ended.out).ok()?;
-                (ended.code == Some(0) && status["pid"].to_string() != before).then_some(())
+                let pid = status["pid"].to_string();
+                (ended.code == Some(0) && pid != before).then_some(())
             })
             .await;
             // Between two questions to systemd, it looks at the daemon.
