@@ -196,6 +196,8 @@ async fn a_version_that_runs_and_is_unhealthy_makes_way_for_the_old_one() {
     service.publish(&format!("touch {}; exec sleep 600", flag.display()));
     let new_version = async {
         until("the new version", async || flag.exists().then_some(())).await;
+        // The old version removes its socket at its end, which may come later.
+        until("its socket to go", async || (!home.join(SOCKET).exists()).then_some(())).await;
         let listener = control::bind(&home).unwrap();
         let answers = async {
             while let Ok((mut client, _)) = listener.accept().await {
@@ -211,7 +213,7 @@ async fn a_version_that_runs_and_is_unhealthy_makes_way_for_the_old_one() {
         // The old version may have replaced it already.
         fs::remove_file(home.join(SOCKET)).ok();
     };
-    let (ended, ()) = tokio::join!(service.update("5"), new_version);
+    let (ended, ()) = tokio::join!(service.update("20"), new_version);
     assert_eq!(ended.code, Some(1), "{ended:?}");
     for words in ["it is unhealthy", "The old version runs again"] {
         assert!(ended.err.contains(words), "{words}: {ended:?}");
