@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use peacrab::control::{self, SOCKET};
+use peacrab::store::HomeLock;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::time::sleep;
@@ -196,8 +197,8 @@ async fn a_version_that_runs_and_is_unhealthy_makes_way_for_the_old_one() {
     service.publish(&format!("touch {}; exec sleep 600", flag.display()));
     let new_version = async {
         until("the new version", async || flag.exists().then_some(())).await;
-        // The old version removes its socket at its end, which may come later.
-        until("its socket to go", async || (!home.join(SOCKET).exists()).then_some(())).await;
+        // Until its end the old version removes whatever socket is there.
+        let lock = until("the old version's end", async || HomeLock::claim(&home).ok()).await;
         let listener = control::bind(&home).unwrap();
         let answers = async {
             while let Ok((mut client, _)) = listener.accept().await {
@@ -210,7 +211,8 @@ async fn a_version_that_runs_and_is_unhealthy_makes_way_for_the_old_one() {
             () = answers => {}
             () = until("its end", async || (service.calls("stop") > 0).then_some(())) => {}
         }
-        // The old version may have replaced it already.
+        drop(lock);
+        // Its end, for which the script waits.
         fs::remove_file(home.join(SOCKET)).ok();
     };
     let (ended, ()) = tokio::join!(service.update("20"), new_version);
