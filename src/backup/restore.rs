@@ -1,8 +1,10 @@
 //! Restores a backup. It is unpacked and checked beside the data of the home; one rename then decides, and the rest can be
 //! finished after a crash.
 
+use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write as _};
+use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
@@ -113,8 +115,9 @@ pub fn restore_reporting(
     let moves_record = !has_workspace && is_there(&home.join(RECORD));
     let before = (has_data || moves_record).then(|| free_folder(home, now));
     if let Some(before) = &before {
-        // Named in the folder that decides, so that a crash does not make a second one.
-        let named = fs::write(unpacked.join(BEFORE), before.as_os_str().as_encoded_bytes());
+        // Named in the folder that decides, so that a crash does not make a second one. On the disk before that is.
+        let (file, name) = (unpacked.join(BEFORE), before.as_os_str().as_encoded_bytes());
+        let named = atomic_file::replace(&file, name, atomic_file::PRIVATE);
         named.map_err(|error| unwritable(before, error))?;
     }
     let links = links_in(home);
@@ -179,6 +182,17 @@ fn all_names() -> impl Iterator<Item = &'static str> {
 /// The file that names the folder for what was there before.
 const BEFORE: &str = "before";
 
+/// Returns the folder that a restore has chosen for what was there before. None if there was nothing.
+fn chosen_folder(home: &Path, ready: &Path) -> io::Result<Option<PathBuf>> {
+    match fs::read(ready.join(BEFORE)) {
+        // A former version did not wait until the name was on the disk.
+        Ok(name) if name.is_empty() => Ok(Some(free_folder(home, Utc::now()))),
+        Ok(name) => Ok(Some(OsString::from_vec(name).into())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 /// Returns true if a restore was decided and cut off: a part of its data is in place, and the next opening of the home moves
 /// the rest.
 pub fn is_unfinished(home: &Path) -> bool {
@@ -198,11 +212,7 @@ pub fn finish(home: &Path) -> Result<(), BackupError> {
         return Err(BackupError::MountedMeanwhile(mounted));
     }
     let move_all = || {
-        let before = match fs::read_to_string(ready.join(BEFORE)) {
-            Ok(path) => Some(PathBuf::from(path)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(error),
-        };
+        let before = chosen_folder(home, &ready)?;
         if let Some(before) = &before {
             DirBuilder::new().recursive(true).mode(0o700).create(before)?;
         }

@@ -367,6 +367,22 @@ async fn a_restore_that_was_cut_off_is_finished_by_the_next_start() {
 }
 
 #[tokio::test]
+async fn a_restore_whose_folder_has_lost_its_name_keeps_the_earlier_data() {
+    let fixture = ProgramFixture::new("");
+    fixture.daemon().await.terminate().await;
+    let (home, ready) = (fixture.home(), fixture.home().join("restore.ready"));
+    fs::create_dir_all(ready.join("workspace")).unwrap();
+    fs::write(ready.join("workspace/notes.md"), "three\n").unwrap();
+    // A power cut has left the file without its content.
+    fs::write(ready.join("before"), "").unwrap();
+    restore::finish(&home).unwrap();
+    assert_eq!(fs::read_to_string(home.join("workspace/notes.md")).unwrap(), "three\n");
+    let names = troubles::names(&home);
+    let kept = names.iter().find(|name| name.starts_with("before-restore-")).unwrap();
+    assert!(home.join(kept).join("workspace/AGENTS.md").exists(), "{names:?}");
+}
+
+#[tokio::test]
 async fn the_daemon_makes_backups_by_itself_and_keeps_so_many() {
     let api = BotApi::start().await;
     let fixture = ProgramFixture::new("");
