@@ -93,7 +93,7 @@ pub fn restore_reporting(
 ) -> Result<RestoredHome, BackupError> {
     let _lock = HomeLock::claim(home)?;
     finish(home)?;
-    let has_data = all_names().any(|name| is_there(&home.join(name)));
+    let has_data = has_data(home);
     if has_data && existing == Existing::Refuse {
         return Err(BackupError::NotEmpty(home.to_owned()));
     }
@@ -112,8 +112,9 @@ pub fn restore_reporting(
         }
     };
     let has_workspace = !is_empty(&unpacked.join(WORKSPACE));
-    let moves_record = !has_workspace && is_there(&home.join(RECORD));
-    let before = (has_data || moves_record).then(|| free_folder(home, now));
+    let record = (!has_workspace).then_some(RECORD);
+    let moves_more = LOGS.into_iter().chain(record).any(|name| is_there(&home.join(name)));
+    let before = (has_data || moves_more).then(|| free_folder(home, now));
     if let Some(before) = &before {
         // Named in the folder that decides, so that a crash does not make a second one. On the disk before that is.
         let (file, name) = (unpacked.join(BEFORE), before.as_os_str().as_encoded_bytes());
@@ -132,6 +133,12 @@ pub fn restore_reporting(
     }
     let settle::SettledStore { pending, work, .. } = settled;
     Ok(RestoredHome { manifest, before, pending, work, links, has_workspace })
+}
+
+/// Returns true if a home has something of what a restore replaces. A log has the newest messages, also without its store.
+fn has_data(home: &Path) -> bool {
+    let has_log = home.join(LOGS[0]).metadata().is_ok_and(|log| log.len() > 0);
+    has_log || all_names().any(|name| is_there(&home.join(name)))
 }
 
 /// Returns true if there is something at a path. A link whose target is not there is something, too.

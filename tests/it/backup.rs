@@ -383,6 +383,35 @@ async fn a_restore_whose_folder_has_lost_its_name_keeps_the_earlier_data() {
 }
 
 #[tokio::test]
+async fn a_log_without_its_store_is_data_and_no_part_of_what_is_restored() {
+    let fixture = ProgramFixture::new("");
+    let daemon = fixture.daemon().await;
+    let file = back_up(&fixture).await;
+    fixture.run(&["chat", "-m", "hello"]).await;
+    daemon.kill().await;
+    let (home, away) = (fixture.home(), fixture.folder().join("away"));
+    let log = fs::read(home.join("state.db-wal")).unwrap();
+    assert!(!log.is_empty());
+    fs::rename(&home, &away).unwrap();
+    fs::create_dir(&home).unwrap();
+    for name in ["state.db-wal", "state.db-shm"] {
+        fs::copy(away.join(name), home.join(name)).unwrap();
+    }
+    let restore = ["restore", file.to_str().unwrap(), "--replace"];
+    let refused = fixture.run(&restore[..2]).await;
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert!(refused.err.contains("there is data in"), "{refused:?}");
+    let ended = fixture.run(&restore).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let names = troubles::names(&home);
+    let kept = names.iter().find(|name| name.starts_with("before-restore-")).unwrap();
+    assert_eq!(fs::read(home.join(kept).join("state.db-wal")).unwrap(), log);
+    assert!(!names.contains(&"state.db-wal".to_owned()), "{names:?}");
+    let ended = fixture.run(&["doctor"]).await;
+    assert!(!ended.out.contains("log of the store"), "{ended:?}");
+}
+
+#[tokio::test]
 async fn the_daemon_makes_backups_by_itself_and_keeps_so_many() {
     let api = BotApi::start().await;
     let fixture = ProgramFixture::new("");
