@@ -126,8 +126,7 @@ pub fn restore_reporting(
     fs::rename(&unpacked, home.join(READY)).map_err(|error| unwritable(&unpacked, error))?;
     sync(home).map_err(|error| unwritable(home, error))?;
     finish(home)?;
-    for name in all_names() {
-        let path = home.join(name);
+    for path in all_names().map(|name| home.join(name)).chain(before.clone()) {
         let given = atomic_file::give_to_owner(home, &path);
         given.map_err(BackupError::io(format!("cannot give {} to its account", path.display())))?;
     }

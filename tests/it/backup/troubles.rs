@@ -423,6 +423,11 @@ async fn what_root_makes_in_the_home_of_another_account_is_that_accounts() {
     fixture.daemon().await.terminate().await;
     assert!(home.join("starts.json").exists() && home.join("ballast").exists());
     assert_eq!(roots(), Vec::<String>::new());
+    // The folder of what was there before is one of them.
+    let ended = fixture.run(&["restore", file.to_str().unwrap(), "--replace"]).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(names(&home).iter().any(|name| name.starts_with("before-restore-")), "{ended:?}");
+    assert_eq!(roots(), Vec::<String>::new());
 }
 
 #[tokio::test]
