@@ -33,6 +33,7 @@ use super::{chat, print};
 use crate::config;
 use crate::config::update::UpdateSource;
 use crate::http::{self, BodyEnd};
+use crate::store;
 use crate::types::hex::hex;
 use crate::types::version::Version;
 use begun::{BegunUpdate, UpdateLock};
@@ -388,6 +389,7 @@ async fn replace(
     let begun = BegunUpdate {
         version: version.to_owned(),
         former: PRESENT.to_owned(),
+        former_schema: store::newest_schema(),
         home: on.home.clone(),
         is_service_of_account: manager == Manager::User,
         goes_back: false,

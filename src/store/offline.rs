@@ -110,15 +110,16 @@ pub fn read_offline<T>(
     })
 }
 
-/// Returns an error if this version cannot open the store of a home because of its schema. A missing store is fine.
-pub fn check_schema(home: &Path) -> Result<(), OpenError> {
+/// Returns an error if a version of the program whose newest schema is `known` cannot open the store of a home because of its
+/// schema. A missing store is fine.
+pub fn check_schema(home: &Path, known: u32) -> Result<(), OpenError> {
     let path = home.join(FILE);
     if !has_store(home) {
         return Ok(());
     }
     refuse_emptied(&path)?;
     let read = || schema::version(&open_unchanged(&path)?);
-    schema::check_version(&path, read().map_err(database_error(&path))?)
+    schema::check_version_for(known, &path, read().map_err(database_error(&path))?)
 }
 
 /// Returns an error if the store of a home has an older schema, which a start of the daemon brings up to date. A missing

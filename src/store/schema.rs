@@ -1,6 +1,7 @@
 //! The schema and its migrations. A home of the base version or a later one is migrated, a version at a
 //! time. Its rows stay readable.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -156,14 +157,19 @@ fn watch(
 }
 
 /// Returns an error if the schema of a database is not one that this version can read or migrate.
-pub(super) fn check_version(path: &std::path::Path, found: u32) -> Result<(), OpenError> {
+pub(super) fn check_version(path: &Path, found: u32) -> Result<(), OpenError> {
+    check_version_for(newest(), path, found)
+}
+
+/// The same for a version of the program whose newest schema is `known`.
+pub(super) fn check_version_for(known: u32, path: &Path, found: u32) -> Result<(), OpenError> {
     let path = path.to_owned();
     match found {
         0 => Ok(()),
         1..BASE_VERSION => Err(OpenError::Older { path, found }),
-        _ if found > newest() => Err(match header_damage(&path) {
+        _ if found > known => Err(match header_damage(&path) {
             Some(cause) => OpenError::Damaged { path, cause },
-            None => OpenError::Newer { path, found, known: newest() },
+            None => OpenError::Newer { path, found, known },
         }),
         _ => Ok(()),
     }

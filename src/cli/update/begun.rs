@@ -42,6 +42,9 @@ pub(super) struct BegunUpdate {
     pub(super) version: String,
     /// The version of the old program.
     pub(super) former: String,
+    /// The newest schema of the store that the old program can open. Notes of former versions of this one do not have it.
+    #[serde(default)]
+    pub(super) former_schema: u32,
     /// The home of the service.
     pub(super) home: PathBuf,
     pub(super) is_service_of_account: bool,

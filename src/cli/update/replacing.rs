@@ -124,8 +124,9 @@ impl Replacement<'_> {
                  installed. The old program is {old}"
             );
         }
-        // Where it cannot be known, the new version stays, too: it can open what it has written.
-        if let Err(newer) = store::check_schema(&self.on.home) {
+        // Where it cannot be known, the new version stays, too: it can open what it has written. This program may be the
+        // new one, which knows more than the old one.
+        if let Err(newer) = store::check_schema(&self.on.home, self.begun.former_schema) {
             let again = self.request_restart().await.err();
             let again = again.map(|error| format!(" It could not be started: {error:#}."));
             bail!(

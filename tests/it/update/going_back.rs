@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use peacrab::control::{self, SOCKET};
-use peacrab::store::HomeLock;
+use peacrab::store::{HomeLock, newest_schema};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::time::sleep;
@@ -326,6 +326,32 @@ async fn an_update_that_is_killed_while_it_waits_goes_on_with_the_next() {
     let ended = service.update("60").await;
     assert!(ended.code == Some(0) && ended.out.contains("is up to date"), "{ended:?}");
     assert!(!service.note().exists());
+    service.finish().await;
+}
+
+#[tokio::test]
+async fn an_update_that_goes_on_returns_to_no_version_that_cannot_open_the_store() {
+    let service = Service::new("");
+    service.fixture.daemon().await.terminate().await;
+    // This is the new version, and has updated the database before the update was killed.
+    let note = json!({
+        "version": env!("CARGO_PKG_VERSION"), "former": "0.0.1", "former_schema": newest_schema() - 1,
+        "home": service.fixture.home(), "is_service_of_account": false, "goes_back": true
+    });
+    fs::write(service.note(), note.to_string()).unwrap();
+    let old = beside(&service.exe, ".old");
+    fs::write(&old, "#!/bin/sh\n").unwrap();
+    let ended = service.update("60").await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    for words in ["may be unable to open the store now", "So the new version stays"] {
+        assert!(ended.err.contains(words), "{words}: {ended:?}");
+    }
+    assert!(old.exists() && !service.note().exists());
+    assert_eq!((service.calls("stop"), service.calls("restart")), (1, 1));
+    until("the new version", async || {
+        (service.fixture.run(&["status"]).await.code == Some(0)).then_some(())
+    })
+    .await;
     service.finish().await;
 }
 
