@@ -21,6 +21,10 @@ use crate::store;
 /// Pause between two looks at it.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
+/// Times for which a version may begin to be healthy: some for a reload or a `/restart` meanwhile. One that goes on like this
+/// has a fault, also if each of its ends is orderly.
+const SPELLS_MAX: usize = 5;
+
 /// Limits for a service to be healthy with a program.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HealthLimits {
@@ -165,11 +169,11 @@ impl Replacement<'_> {
         let mut until = Instant::now() + limits.within;
         let mut progress = String::new();
         let mut healthy: Option<HealthyRun> = None;
-        let mut was_healthy = false;
+        let mut spells = 0;
         loop {
             // A systemd that cannot be asked at this moment is no failure of the service.
             let state = systemd::restart_state(self.begun.manager()).await.unwrap_or_default();
-            match (state.has_ended(), was_healthy) {
+            match (state.has_ended(), spells > 0) {
                 (true, true) if state.result == "success" => {}
                 (true, true) => bail!("it ended soon after it was healthy: {}", state.result),
                 (true, false) => bail!("it ended before it was ready: {}", state.result),
@@ -182,26 +186,32 @@ impl Replacement<'_> {
                 // systemd lets a start that makes progress go on, too.
                 latest = latest.max(until);
             }
+            let asked = Instant::now();
             let looked = self.look(begun, healthy.take()).await;
             let now = Instant::now();
             match looked {
                 Ok(run) if now.duration_since(run.first_seen) >= limits.stays_for => return Ok(()),
                 Ok(run) => {
-                    if !was_healthy {
+                    if spells == 0 {
                         let (version, time) = (&self.begun.version, limits.stays_for.as_secs());
                         print::line(&format!(
                             "Version {version} is healthy. It is watched for {time} seconds."
                         ));
                     }
-                    (healthy, was_healthy) = (Some(run), true);
+                    spells += usize::from(run.first_seen >= asked);
+                    ensure!(
+                        spells <= SPELLS_MAX,
+                        "it was healthy {SPELLS_MAX} times, and did not stay so"
+                    );
+                    healthy = Some(run);
                     // One that was healthy until now has all its time to be so again.
                     until = now + limits.within;
                     latest = latest.max(until);
                 }
                 Err(why) if now >= until.min(latest) => {
-                    return Err(match was_healthy {
-                        true => why.context("it was healthy, and did not stay so"),
-                        false => why,
+                    return Err(match spells {
+                        0 => why,
+                        _ => why.context("it was healthy, and did not stay so"),
                     });
                 }
                 Err(_) => {}

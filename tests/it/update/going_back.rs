@@ -271,6 +271,25 @@ async fn a_new_version_that_restarts_after_the_health_timeout_stays() {
 }
 
 #[tokio::test]
+async fn a_new_version_that_restarts_without_end_makes_way_for_the_old_one() {
+    let service = Service::new("");
+    let _daemon = service.begin().await;
+    service.publish(&format!(
+        "trap 'kill -TERM $!; wait $!; exit 0' TERM; while :; do {} \"$@\" & sleep 2; kill -TERM $!; wait $!; done",
+        env!("CARGO_BIN_EXE_peacrab")
+    ));
+    let args = ["update", "--health-timeout", "20", "--healthy-for", "600"];
+    let update = command(&service.fixture, &service.exe, &args);
+    let ended = service.fixture.run_with(update, "").await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    for words in ["did not stay so", "The old version runs again"] {
+        assert!(ended.err.contains(words), "{words}: {ended:?}");
+    }
+    assert!(is_unchanged(&service.exe));
+    service.finish().await;
+}
+
+#[tokio::test]
 async fn an_update_that_is_killed_on_the_way_back_goes_on_with_the_next() {
     for at in ["stop", "reset-failed"] {
         let kill = format!(
