@@ -259,7 +259,7 @@ impl Daemon {
         let actions = Actions { store: store.clone(), images };
         let people = People::new(access).with_program(&plan.program);
         let bus = Bus::new(store, people, plan.agent.waiting_max).with_limits(plan.agent.limits);
-        let prepared = opening::prepare(&bus, &opened).await?;
+        let prepared = opening::prepare(&plan.home, &bus, &opened).await?;
         agent::folders::adopt(&bus.store, &bus.people, &workspace).await?;
         let user = workspace.instruction(&USER.parse()?).ok().flatten();
         let zone = plan.agent.zone(&user.unwrap_or_default());

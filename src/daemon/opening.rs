@@ -23,8 +23,8 @@ use crate::daemon::{Daemon, DaemonParts};
 use crate::people::{self, Access};
 use crate::replies;
 use crate::store::{
-    FILE, FreeSpace, HomeLock, LostLog, MigrationObserver, MigrationProgress, MigrationStep,
-    OnFull, OpenError, StartWork, Store, StoreError, StoreOptions, Sync, find_lost_log, try_read,
+    FILE, FreeSpace, HomeLock, MigrationObserver, MigrationProgress, MigrationStep, OnFull,
+    OpenError, StartWork, Store, StoreError, StoreOptions, Sync, find_lost_log, try_read,
 };
 use crate::tasks::{schedule, subagents};
 use crate::trust::path_watch;
@@ -57,8 +57,8 @@ pub(super) struct OpenedStore {
     pub(super) at: Instant,
     /// The newest time in the store.
     pub(super) newest: Option<DateTime<Utc>>,
-    /// Set if changes were lost with the log of the database.
-    lost_log: Option<LostLog>,
+    /// True if the owner has to hear that changes were lost with the log of the database.
+    is_log_lost: bool,
 }
 
 /// The store and the folders of a home that were not there before it was opened.
@@ -149,10 +149,12 @@ pub(super) async fn store(
     let DaemonParts { home, store: options, channels, .. } = parts;
     // A crash may have interrupted a restore.
     backup::restore::finish(home)?;
-    let lost_log = find_lost_log(home);
-    if let Some(lost) = lost_log {
+    if let Some(lost) = find_lost_log(home) {
         tracing::error!(?lost, "The log of the database is lost, with the newest changes");
+        // The store gets a new one, also if this start is refused or killed before the owner is told.
+        starts::note_lost_log(home, true);
     }
+    let is_log_lost = starts::is_log_lost(home);
     let at = Instant::now();
     let mut is_waiting = false;
     // None once the owner knows that it waits.
@@ -186,7 +188,7 @@ pub(super) async fn store(
         tracing::info!(calls, "Booked model calls with an estimate, because their end was lost");
     }
     let newest = store.read(schedule::newest).await.context("cannot read the store")?;
-    Ok((store, OpenedStore { at, newest, lost_log }))
+    Ok((store, OpenedStore { at, newest, is_log_lost }))
 }
 
 /// Returns the lock of the home: the one that a daemon before this one has kept, or a new one.
@@ -270,11 +272,17 @@ pub(super) struct PreparedStore {
 
 /// Ends work that was left behind, reads what is kept in memory, and notifies the owner if the store was opened on a full
 /// disk or without its log.
-pub(super) async fn prepare(bus: &Bus, opened: &OpenedStore) -> Result<PreparedStore, StoreError> {
+pub(super) async fn prepare(
+    home: &Path,
+    bus: &Bus,
+    opened: &OpenedStore,
+) -> Result<PreparedStore, StoreError> {
     keep_owner_place(bus).await?;
     let full_disk_noticed = notify_if_full(bus).await;
-    if opened.lost_log.is_some() {
-        notices::send_to_owner(bus, "lost log", replies::LOG_LOST.to_owned()).await;
+    if opened.is_log_lost
+        && notices::send_to_owner(bus, "lost log", replies::LOG_LOST.to_owned()).await
+    {
+        starts::note_lost_log(home, false);
     }
     report_cut_off(bus).await?;
     tidy_subagents(bus).await?;

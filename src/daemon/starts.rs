@@ -41,6 +41,9 @@ pub struct StartRecord {
     /// The damage of the store by which the last start failed.
     #[serde(default)]
     pub damage: FoundDamage,
+    /// True from the start that finds the log of the store lost, which no later one can see, until the owner is told.
+    #[serde(default)]
+    pub is_log_lost: bool,
 }
 
 /// Damage of the store by which a start failed.
@@ -66,8 +69,7 @@ impl StartRecord {
         let surplus = unexpected.len().saturating_sub(REMEMBERED_MAX);
         unexpected.drain(..surplus);
         let is_reported = self.is_reported && unexpected.len() >= STARTS_MAX;
-        let damage = self.damage;
-        Self { boot: boot.to_owned(), runs: true, unexpected, is_reported, damage }
+        Self { boot: boot.to_owned(), runs: true, unexpected, is_reported, ..self }
     }
 
     /// Returns the number of starts that led to the safe mode. None if there is no reason for it.
@@ -112,9 +114,10 @@ pub fn has_damage(home: &Path) -> bool {
     found_damage(home) != FoundDamage::None && home.join(store::FILE).exists()
 }
 
-/// Forgets the damage of a store that a restore has replaced.
+/// Forgets the damage and the lost log of a store that a restore has replaced.
 pub fn forget_damage(home: &Path) {
     note_damage(home, FoundDamage::None);
+    note_lost_log(home, false);
 }
 
 /// Returns the damage by which the last start failed.
@@ -132,9 +135,25 @@ pub(super) fn note_damage(home: &Path, damage: FoundDamage) {
     }
 }
 
+/// Returns true if the owner has to hear that the log of the store was lost.
+pub(super) fn is_log_lost(home: &Path) -> bool {
+    read_record(home).is_log_lost
+}
+
+/// Records that the owner has to hear that the log of the store was lost, or no longer has to.
+pub(super) fn note_lost_log(home: &Path, is_log_lost: bool) {
+    let known = read_record(home);
+    if known.is_log_lost != is_log_lost
+        && let Err(error) = write_record(home, &StartRecord { is_log_lost, ..known })
+    {
+        tracing::warn!(%error, "Cannot record if the owner has to hear of the lost log of the database");
+    }
+}
+
 /// Records an orderly end.
 pub fn end(home: &Path) {
-    if let Err(error) = write_record(home, &StartRecord::default()) {
+    let record = StartRecord { is_log_lost: is_log_lost(home), ..StartRecord::default() };
+    if let Err(error) = write_record(home, &record) {
         tracing::warn!(%error, "Cannot record the orderly end, so the next start counts for the safe mode");
     }
 }

@@ -358,6 +358,36 @@ fn the_check_of_the_disk_writes_to_no_file_that_a_link_leads_to() {
 }
 
 #[tokio::test]
+async fn the_owner_hears_of_a_lost_log_also_after_a_start_that_was_refused() {
+    let api = BotApi::start().await;
+    let fixture = ProgramFixture::new(&home(&api));
+    let daemon = fixture.daemon().await;
+    api.say(&said(&ADA, "hello"));
+    api.wait_for_words(ADA.id, "You said: hello").await;
+    daemon.terminate().await;
+    let daemon = fixture.daemon().await;
+    api.say(&said(&ADA, "and now"));
+    api.wait_for_words(ADA.id, "You said: and now").await;
+    daemon.kill().await;
+    fs::remove_file(fixture.home().join("state.db-wal")).unwrap();
+    let (workspace, away) = (fixture.home().join("workspace"), fixture.folder().join("away"));
+    fs::rename(&workspace, &away).unwrap();
+    let ended = fixture.run(&["run"]).await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.err.contains("The log of the database is lost"), "{ended:?}");
+    assert!(ended.err.contains("although this home was in use"), "{ended:?}");
+    fs::rename(&away, &workspace).unwrap();
+    let daemon = fixture.daemon().await;
+    api.wait_for_words(ADA.id, "state.db-wal").await;
+    daemon.terminate().await;
+    let _daemon = fixture.daemon().await;
+    api.say(&said(&ADA, "again"));
+    api.wait_for_words(ADA.id, "You said: again").await;
+    let told = api.sent().iter().filter(|sent| sent.text.contains("state.db-wal")).count();
+    assert_eq!(told, 1);
+}
+
+#[tokio::test]
 async fn the_owner_hears_once_of_a_log_that_was_lost() {
     let api = BotApi::start().await;
     let fixture = ProgramFixture::new(&home(&api));
