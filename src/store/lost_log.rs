@@ -16,7 +16,7 @@ const HEADER_BYTES: usize = 32;
 const MAGIC: u32 = 0x377f_0682;
 
 /// In bytes, the part of the index that SQLite makes first, once it has opened the log.
-const INDEX_PART: u64 = 32 * 1024;
+pub(super) const INDEX_PART: u64 = 32 * 1024;
 
 /// A log whose content is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::emptied::{file_beside, has_log, refuse_emptied, was_used};
 use super::header::header_damage;
-use super::lost_log::find_lost_log;
+use super::lost_log::{INDEX_PART, find_lost_log};
 use super::{FILE, OpenError, StoreError, schema};
 
 /// A daemon's commit holds the database for less.
@@ -49,8 +49,6 @@ pub fn try_read<T>(
 /// Returns true if there is nothing to read but the database itself, and nobody has it open. A start that fails on a full
 /// disk leaves an empty log and a stub of its index behind.
 fn stands_alone(database: &Path) -> bool {
-    /// In bytes, the part of the index that SQLite makes first.
-    const INDEX_PART: u64 = 32 * 1024;
     let size = |ending| file_beside(database, ending).metadata().map(|file| file.len()).ok();
     match size("-wal") {
         None => true,
