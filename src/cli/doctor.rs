@@ -255,6 +255,7 @@ fn daemon_finding(home: &Path, daemon: &DaemonState) -> Finding {
             let last = match starts::last_record(home) {
                 None => LastDaemon::Never,
                 Some(record) if record.runs => LastDaemon::CutOff,
+                Some(record) if record.was_refused() => LastDaemon::Refused,
                 Some(_) => LastDaemon::Stopped,
             };
             daemon_checks::absent_finding(last, &chat::start_command(home))

@@ -72,6 +72,11 @@ impl StartRecord {
         Self { boot: boot.to_owned(), runs: true, unexpected, is_reported, ..self }
     }
 
+    /// Returns true if the last start was refused with an error. An orderly end leaves no boot.
+    pub fn was_refused(&self) -> bool {
+        !self.runs && !self.boot.is_empty()
+    }
+
     /// Returns the number of starts that led to the safe mode. None if there is no reason for it.
     pub fn safe_mode(&self) -> Option<usize> {
         (self.unexpected.len() >= STARTS_MAX).then_some(self.unexpected.len())

@@ -18,6 +18,8 @@ pub enum LastDaemon {
     Never,
     /// It was asked to end.
     Stopped,
+    /// Its start ended with an error.
+    Refused,
     /// It was killed, or has crashed, or the power failed.
     CutOff,
 }
@@ -33,6 +35,9 @@ pub fn absent_finding(last: LastDaemon, start: &str) -> Finding {
     let (words, look) = match last {
         LastDaemon::Never => return Finding::ok(CHECK, "none has been started in this home yet"),
         LastDaemon::Stopped => ("none runs, although this home was in use: it was stopped", ""),
+        LastDaemon::Refused => {
+            ("none runs: its last start was refused", "look at the log for the reason, and ")
+        }
         LastDaemon::CutOff => (
             "none runs, although this home was in use: it has ended unexpectedly",
             "look at the log for the reason, and ",
