@@ -191,9 +191,10 @@ pub fn rebuild(
             Ok(_) => Ok(FileOutcome::Unaffected),
             Err(error) => Err(error),
         };
-        update.take(name, outcome);
-        // Without it, a file that was removed would be added.
-        record.insert((*name).to_owned(), FormerTemplate::new(text));
+        if update.take(name, outcome) {
+            // Without it, a file that was removed would be added.
+            record.insert((*name).to_owned(), FormerTemplate::new(text));
+        }
     }
     update
 }

@@ -112,6 +112,27 @@ fn a_lost_record_is_made_again_and_nothing_is_overwritten() {
     assert_eq!(found.left, ["SOUL.md"]);
 }
 
+#[test]
+fn a_text_that_cannot_be_shown_after_the_record_was_lost_is_shown_later() {
+    let home = TempDir::new().unwrap();
+    let (root, folder) = (home.path().join("workspace"), home.path().join("template"));
+    let workspace = Workspace::open(&root).unwrap();
+    fs::write(root.join("AGENTS.md"), "one").unwrap();
+    fs::write(root.join("SOUL.md"), "mine").unwrap();
+    let one = template(&["AGENTS.md", "SOUL.md"].map(|name| (name, "one")));
+    let mut record = TemplateRecord::default();
+    // Something stands in the way.
+    fs::write(&folder, "").unwrap();
+    let found = rebuild(&workspace, &one, &mut record, &folder);
+    assert_eq!(found.failed.len(), 1, "{found:?}");
+    assert_eq!(found.failed[0].name, "SOUL.md");
+    fs::remove_file(&folder).unwrap();
+    let found = update(&workspace, &one, &mut record, &folder);
+    assert_eq!(found.left, ["SOUL.md"]);
+    assert_eq!(fs::read_to_string(folder.join("SOUL.md")).unwrap(), "one");
+    assert_eq!(update(&workspace, &one, &mut record, &folder), TemplateUpdate::default());
+}
+
 /// A workspace with `AGENTS.md` as the owner has it, which has followed `former`. Then comes `new`.
 struct Followed {
     home: TempDir,
