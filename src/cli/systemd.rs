@@ -209,6 +209,13 @@ pub(super) async fn restart_state(manager: Manager) -> anyhow::Result<RestartSta
     })
 }
 
+/// Returns the process id of the service. None if it does not run, or nobody knows.
+pub(super) async fn main_process(manager: Manager) -> Option<String> {
+    let shown = systemctl(manager, &["show", UNIT, "--property=MainPID"]).await.ok()?;
+    let process = shown.lines().find_map(|line| line.strip_prefix("MainPID="))?.trim();
+    (process != "0").then(|| process.to_owned())
+}
+
 async fn lingers() -> Option<bool> {
     let id = geteuid().as_raw().to_string();
     let show = ["show-user", &id, "--property=Linger"];

@@ -33,7 +33,7 @@ use super::{chat, print};
 use crate::config;
 use crate::config::update::UpdateSource;
 use crate::http::{self, BodyEnd};
-use crate::store;
+use crate::store::{self, HomeLock};
 use crate::types::hex::hex;
 use crate::types::version::Version;
 use begun::{BegunUpdate, UpdateLock};
@@ -432,13 +432,19 @@ async fn resume(
     Replacement { on, exe, old, begun, limits }.resume(&mut interrupts).await
 }
 
-/// The manager whose service is the daemon of this home.
+/// The manager whose service is the daemon of this home. Each may have the service of another one.
 async fn running_service(on: &Invocation) -> Option<Manager> {
     if !chat::is_running(&on.home).await.ok()? {
         return None;
     }
-    let state = systemd::service_state()
-        .await
-        .filter(|state| matches!(state.active.as_str(), "active" | "reloading"))?;
-    Some(if state.is_users { Manager::User } else { Manager::System })
+    let daemon = HomeLock::last_holder(&on.home);
+    for manager in [Manager::System, Manager::User] {
+        let Ok(Some(state)) = systemd::state_of(manager).await else { continue };
+        let processes = systemd::main_process(manager).await.zip(daemon.as_ref());
+        let is_of_home = processes.is_none_or(|(service, daemon)| service == *daemon);
+        if is_of_home && matches!(state.active.as_str(), "active" | "reloading") {
+            return Some(manager);
+        }
+    }
+    None
 }

@@ -295,6 +295,34 @@ async fn a_healthy_version_stays_and_the_old_program_is_kept() {
 }
 
 #[tokio::test]
+async fn the_service_of_another_home_is_not_restarted() {
+    let server = Server::start();
+    let fixture = ProgramFixture::new(&server.config());
+    let exe = installed(&fixture);
+    let calls = fixture.folder().join("calls");
+    let state = "LoadState=loaded\\nActiveState=active\\nUnitFileState=enabled\\nResult=success\\nNRestarts=0\\n";
+    let systemctl = format!(
+        "echo \"$*\" >> {}\ncase \"$*\" in\n*MainPID*) echo MainPID=1 ;;\n*show*) printf '{state}' ;;\nesac",
+        calls.display()
+    );
+    put_program(&fixture, "systemctl", &systemctl);
+    let daemon = fixture.begin(command(&fixture, &exe, &["run"]));
+    crate::support::binary::until("the daemon", async || {
+        (fixture.run(&["status"]).await.code == Some(0)).then_some(())
+    })
+    .await;
+    let new = another("99.0.0", env!("CARGO_BIN_EXE_peacrab"), "exit 1");
+    server.publish("99.0.0", &new);
+    let ended = update(&fixture, &exe).await;
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
+    assert!(ended.out.contains("The running daemon is not a systemd service."), "{ended:?}");
+    assert_eq!(fs::read_to_string(&exe).unwrap(), new);
+    let calls = fs::read_to_string(&calls).unwrap();
+    assert!(calls.contains("MainPID") && !calls.contains("restart"), "{calls}");
+    daemon.terminate().await;
+}
+
+#[tokio::test]
 async fn a_version_that_does_not_come_up_makes_way_for_the_old_one() {
     let server = Server::start();
     let fixture = ProgramFixture::new(&server.config());
