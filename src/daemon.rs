@@ -348,7 +348,7 @@ impl Daemon {
 
     /// Runs until `stop`. `ready` is called once the loop runs, whether or not the channels are up.
     pub async fn run(self, stop: CancellationToken, ready: impl FnOnce()) -> anyhow::Result<()> {
-        let listener = control::bind(&self.plan.home).context("cannot make the control socket")?;
+        let listener = opening::control_socket(&self.plan)?;
         let (sources, turns, deliveries) =
             (stop.child_token(), CancellationToken::new(), CancellationToken::new());
 

@@ -10,6 +10,7 @@ use anyhow::Context as _;
 use chrono::{DateTime, Utc};
 use rusqlite::Connection;
 use sd_notify::NotifyState;
+use tokio::net::UnixListener;
 use tokio::time::sleep;
 
 use crate::atomic_file;
@@ -17,6 +18,7 @@ use crate::backup;
 use crate::bus::{Bus, notices, owner_place, restarted};
 use crate::channels::Channel;
 use crate::channels::direct::{self, DirectOutcome};
+use crate::control;
 use crate::conversation::{deferred, ledger};
 use crate::daemon::starts::{self, FoundDamage};
 use crate::daemon::{Daemon, DaemonParts};
@@ -206,6 +208,15 @@ pub(super) fn workspace(parts: &DaemonParts) -> anyhow::Result<Workspace> {
         Some(lost) => Err(lost.into()),
         None => Workspace::open_in(&root, parts.skill_environment.clone()),
     }
+}
+
+/// Makes the control socket. Where none can be made, the start is refused.
+pub(super) fn control_socket(parts: &DaemonParts) -> anyhow::Result<UnixListener> {
+    let bound = control::bind(&parts.home).context("cannot make the control socket");
+    if bound.is_err() && parts.supervision.counts_starts {
+        starts::note_refusal(&parts.home);
+    }
+    bound
 }
 
 /// Tells the owner that the daemon cannot start. Nothing is sent if nobody is known as the owner.

@@ -260,6 +260,22 @@ async fn a_start_that_is_refused_is_no_crash() {
 }
 
 #[tokio::test]
+async fn a_start_that_gets_no_control_socket_is_no_crash() {
+    let fixture = ProgramFixture::new("");
+    fixture.daemon().await.terminate().await;
+    let socket = fixture.home().join("control.sock");
+    fs::create_dir(&socket).unwrap();
+    for _ in 0..=STARTS_MAX {
+        let ended = fixture.run(&["run"]).await;
+        assert_eq!(ended.code, Some(1), "{ended:?}");
+        assert!(ended.err.contains("cannot make the control socket"), "{ended:?}");
+    }
+    fs::remove_dir(&socket).unwrap();
+    let _daemon = fixture.daemon().await;
+    assert!(fixture.status().await["safe_mode"].is_null());
+}
+
+#[tokio::test]
 async fn an_unreadable_record_is_none() {
     let fixture = ProgramFixture::new("");
     killed(&fixture, 2).await.kill().await;
