@@ -1,6 +1,7 @@
 //! Questions on a terminal, in plain lines: no colour, no cursor movement, no column that matters, so that a narrow
 //! screen, a screen reader and a pipe get the same.
 
+use std::cell::RefCell;
 use std::future::pending;
 use std::io::{self, BufRead as _, IsTerminal as _, stdin};
 use std::pin::pin;
@@ -23,11 +24,13 @@ pub(super) struct Dialog {
     columns: usize,
     /// False if every answer was given on the command line.
     asks: bool,
+    /// Set from a question for a secret to the end of its step.
+    hidden: RefCell<Option<Hidden>>,
 }
 
 impl Dialog {
     pub(super) fn new(asks: bool) -> Self {
-        Self { columns: print::columns(), asks }
+        Self { columns: print::columns(), asks, hidden: RefCell::default() }
     }
 
     pub(super) fn asks(&self) -> bool {
@@ -65,6 +68,7 @@ impl Dialog {
             Some(default) => format!("{question} [{default}]:"),
             None => format!("{question}:"),
         };
+        self.show_typed();
         let mut news = pin!(news.fuse());
         for _ in 0..TRIES_MAX {
             self.prompt(&prompt);
@@ -93,7 +97,8 @@ impl Dialog {
         bail!("none of the answers could be read");
     }
 
-    /// Asks for a line that is not shown while it is typed.
+    /// Asks for a line that is not shown while it is typed. Nothing that is typed is shown from then on, until
+    /// [`Self::show_typed`] or a question whose answer is shown: while a secret is tested, people paste another one.
     pub(super) async fn ask_secret(&self, question: &str) -> anyhow::Result<Zeroizing<String>> {
         let prompt = format!("{question} (it is not shown):");
         // A shell to which Ctrl-Z leads has a terminal that shows what is typed, and gives it back like that.
@@ -101,21 +106,22 @@ impl Dialog {
         let mut continued = signal(continued).context("cannot watch for signals")?;
         for _ in 0..TRIES_MAX {
             // Before the prompt, which somebody may answer at once.
-            let hidden = Hidden::begin();
+            let is_hidden = self.hide_typed();
             self.prompt(&prompt);
+            let mut open = OpenPrompt { is_answered: false };
             let mut reading = pin!(read_line());
             let line = loop {
                 tokio::select! {
                     line = &mut reading => break line?,
                     Some(()) = continued.recv() => {
-                        if let Some(hidden) = &hidden {
-                            hidden.hide();
-                        }
+                        self.hide_typed();
                         self.prompt(&prompt);
                     }
                 }
             };
-            drop(hidden);
+            // The end of a hidden line is not shown either.
+            open.is_answered = !is_hidden;
+            drop(open);
             let Some(line) = line else {
                 self.say(replies::NOT_UTF8);
                 continue;
@@ -137,6 +143,22 @@ impl Dialog {
             }
         }
         bail!("that was neither yes nor no");
+    }
+
+    /// Lets the terminal show what is typed, after [`Self::ask_secret`].
+    pub(super) fn show_typed(&self) {
+        drop(self.hidden.take());
+    }
+
+    /// Hides what is typed. Returns false if there is no terminal to hide anything on.
+    fn hide_typed(&self) -> bool {
+        let mut hidden = self.hidden.borrow_mut();
+        if let Some(hidden) = hidden.as_ref() {
+            hidden.hide();
+        } else {
+            *hidden = Hidden::begin();
+        }
+        hidden.is_some()
     }
 
     /// The last line of a prompt stays open, so that the answer stands behind it.
@@ -204,6 +226,5 @@ impl Hidden {
 impl Drop for Hidden {
     fn drop(&mut self) {
         tcsetattr(stdin(), OptionalActions::Now, &self.before).ok();
-        print::line("");
     }
 }

@@ -13,8 +13,11 @@ use crate::secret::Secret;
 /// Time limit of a list. A server on this machine answers at once.
 const LIST_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// Time limit of a list of a server that is only looked for: a person waits for the answer, and most have none.
-const FIND_TIME_MAX: Duration = Duration::from_secs(2);
+/// Time limit of a list of a server that is only looked for. A person waits for it, but a server may be swapped out.
+const FIND_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// Time limit of the connection to such a server. The kernel accepts it at once, however busy the server is.
+const FIND_CONNECT_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// Maximum size of a list. OpenRouter's has half a megabyte.
 const LIST_BYTES_MAX: usize = 4 << 20;
@@ -36,17 +39,21 @@ pub async fn list_models(
     base_url: &str,
     key: Option<&Secret>,
 ) -> Result<Vec<String>, ListingError> {
-    let listed = timeout(LIST_TIME_MAX, request_models(base_url, key)).await;
+    let listed = timeout(LIST_TIME_MAX, request_models(base_url, key, LIST_TIME_MAX)).await;
     listed.unwrap_or_else(|_| Err(ListingError::Unreachable("no answer in time".to_owned())))
 }
 
-async fn request_models(base_url: &str, key: Option<&Secret>) -> Result<Vec<String>, ListingError> {
+async fn request_models(
+    base_url: &str,
+    key: Option<&Secret>,
+    connect: Duration,
+) -> Result<Vec<String>, ListingError> {
     let unreachable = |error: &dyn std::error::Error| {
         ListingError::Unreachable(http::root_cause(error).unwrap_or_else(|| error.to_string()))
     };
     let url = format!("{}/models", base_url.trim_end_matches('/'));
     let url: Url = url.parse().map_err(|error: url::ParseError| unreachable(&error))?;
-    let client = http::client(&url, LIST_TIME_MAX).build().map_err(|error| unreachable(&error))?;
+    let client = http::client(&url, connect).build().map_err(|error| unreachable(&error))?;
     let mut request = client.get(url);
     if let Some(key) = key {
         request = request.bearer_auth(key.reveal().trim());
@@ -81,7 +88,8 @@ pub struct LocalServer {
 /// Looks for Ollama and llama.cpp, at the same time.
 pub async fn find_local_servers(addresses: LocalAddresses) -> Vec<LocalServer> {
     let find_server = async |name, base_url: String| {
-        let models = timeout(FIND_TIME_MAX, list_models(&base_url, None)).await.ok()?.ok()?;
+        let listing = request_models(&base_url, None, FIND_CONNECT_TIME_MAX);
+        let models = timeout(FIND_TIME_MAX, listing).await.ok()?.ok()?;
         Some(LocalServer { name, base_url, models })
     };
     let LocalAddresses { ollama, llama } = addresses;

@@ -99,6 +99,7 @@ async fn the_history_is_kept_in_the_home_for_its_owner_alone() {
     terminal.type_keys(UP);
     terminal.wait_for_line("> first words").await;
     terminal.type_keys(CTRL_C);
+    terminal.wait_for("the empty line", ends_with_prompt).await;
     terminal.type_keys("two\r");
     terminal.wait_for_line("You said: two").await;
     let file = fixture.home().join("terminal-history");
@@ -330,8 +331,8 @@ async fn a_spinner_turns_until_the_first_words_of_an_answer() {
         terminal.type_keys("hello\r");
         let spins = |lines: &[String]| lines.iter().any(|line| is_spinner(line));
         terminal.wait_for("the spinner", spins).await;
-        let turned =
-            || ["| 0 s", "/ 0 s", "- 0 s"].iter().filter(|it| terminal.raw().contains(**it));
+        let is_shown = |frame: &&&str| terminal.raw().contains(&format!("\r\x1b[K{frame} "));
+        let turned = || ["|", "/", "-"].iter().filter(is_shown);
         until("it to turn", async || (turned().count() == 3).then_some(())).await;
         model.send(&json!({"content": "Good "}), &Value::Null).await;
         terminal.wait_for_line("Good").await;
@@ -351,10 +352,10 @@ async fn a_terminal_without_an_editor_is_plain() {
     let mut command = fixture.command(&Pty::session(), &["run"]);
     command.env("TERM", "dumb");
     let mut terminal = Pty::begin(command, 120);
-    terminal.wait_for_words(">").await;
+    terminal.wait_for_prompt(">").await;
     terminal.type_bytes(b"gr\xfc\xdfe\n");
     terminal.wait_for_words("I can't read that").await;
-    terminal.type_keys("hello\n");
+    terminal.answer(">", "hello").await;
     terminal.wait_for_line("You said: hello").await;
     let prompts = |_: &[String]| terminal.raw().matches("> ").count() == 3;
     terminal.wait_for("the next prompt", prompts).await;

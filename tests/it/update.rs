@@ -246,13 +246,20 @@ async fn redirects_are_followed_and_what_they_lead_to_is_checked_as_ever() {
     assert_eq!(fs::read_to_string(&exe).unwrap(), program);
 }
 
+/// Waits in a script until no daemon has the home. Its socket is gone before that, while it still holds the lock.
+fn await_end(home: &Path) -> String {
+    let lock = home.join("lock");
+    format!("[ ! -e {lock} ] || flock {lock} true", lock = lock.display())
+}
+
 /// A systemd whose one service is the installed program.
 fn systemd(fixture: &ProgramFixture, exe: &Path) {
     let (home, exe) = (fixture.home(), exe.display());
     let restart = format!(
-        "kill -TERM $(cat {home}/lock)\nwhile [ -e {home}/control.sock ]; do sleep 0.05; done\n\
+        "kill -TERM $(cat {home}/lock)\n{end}\n\
          setsid {exe} --home {home} --config {home}/../config.toml run </dev/null >/dev/null 2>&1 &\n",
-        home = home.display()
+        home = home.display(),
+        end = await_end(&home)
     );
     let state = "LoadState=loaded\\nActiveState=active\\nUnitFileState=enabled\\nResult=success\\nNRestarts=0\\n";
     put_program(
@@ -372,12 +379,13 @@ async fn a_version_that_has_changed_the_store_stays() {
     store.pragma_update(None, "user_version", 9999).unwrap();
     drop(store);
     let (home, newer) = (fixture.home().display().to_string(), newer.display().to_string());
+    let end = await_end(&fixture.home());
     let calls = fixture.folder().join("calls");
     let log = calls.display().to_string();
     let state = "LoadState=loaded\\nActiveState=active\\nUnitFileState=enabled\\nResult=success\\nNRestarts=0\\n";
     let restart = format!(
         "echo \"$*\" >> {log}\n[ -e {home}/control.sock ] || exit 0\nkill -TERM $(cat {home}/lock)\n\
-         while [ -e {home}/control.sock ]; do sleep 0.05; done\nrm -f {home}/state.db*\n\
+         {end}\nrm -f {home}/state.db*\n\
          cp {newer} {home}/state.db\nexit 1\n"
     );
     let systemctl = format!(

@@ -94,7 +94,10 @@ impl CandidateModel {
                 Tried::WantsKey(why) => {
                     setup.dialog.say(&format!("That does not work: {why}. Try again."));
                 }
-                tried => return Ok(tried),
+                tried => {
+                    setup.dialog.show_typed();
+                    return Ok(tried);
+                }
             }
         }
         let continues = setup.how_to_continue();

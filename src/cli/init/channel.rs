@@ -318,7 +318,10 @@ async fn ask_tokens(
             }
         };
         match try_tokens(setup, guide, &tokens).await? {
-            Ok(bot) => return Ok(bot),
+            Ok(bot) => {
+                setup.dialog.show_typed();
+                return Ok(bot);
+            }
             Err(failure) => {
                 let why = setup.on.name_commands(failure.reason());
                 setup.dialog.say(&format!("That does not work: {why}. Try again."));

@@ -1,12 +1,15 @@
 //! The questions of the setup where the terminal, the keyboard or the platform does not do as it should.
 
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
 
 use super::{
-    COLUMNS, begin, code, empty, no_line_is_longer, own_server, wait_for_count, wait_for_text,
+    COLUMNS, NO_SERVERS, answer, begin, code, empty, no_line_is_longer, own_server, wait_for_count,
+    wait_for_text,
 };
 use crate::support::bot_api::line::ADA;
 use crate::support::bot_api::{BotApi, Fault};
+use crate::support::model_api::{KEY, MODEL, ModelApi, Platform};
 use crate::support::pty::Pty;
 
 fn signal(screen: &Pty, signal: Signal) {
@@ -35,6 +38,53 @@ async fn a_secret_is_hidden_again_after_the_program_was_stopped() {
     assert!(!screen.raw().contains(api.token()), "{}", screen.raw());
     screen.wait_for_words("Code [later]:").await;
     assert!(screen.shows_keys());
+}
+
+#[tokio::test]
+async fn what_is_pasted_while_a_secret_is_tested_is_not_shown() {
+    const PASTED: &str = "4242:pasted-too-early";
+    for columns in COLUMNS {
+        let (fixture, api) = (empty(), BotApi::start().await);
+        // The test goes on until somebody stops it.
+        api.fail("getMe", 1000, &Fault::Hang);
+        let args = ["init", "--provider", "none", "--channel", "telegram", "--api-url", api.url()];
+        // Not the leader of a session: the kernel resets the terminal of one that ends.
+        let mut command = fixture.command(&[], &args);
+        command.envs(NO_SERVERS);
+        let mut screen = Pty::begin(command, columns);
+        screen.answer("Token (it is not shown):", api.token()).await;
+        api.wait_for_calls("getMe", 1).await;
+        assert!(!screen.shows_keys());
+        screen.type_keys(&format!("{PASTED}\r"));
+        signal(&screen, Signal::INT);
+        assert_eq!(screen.ends().await, Some(1));
+        assert!(screen.shows_keys());
+        let shown = screen.raw();
+        assert!(!shown.contains(PASTED) && !shown.contains(api.token()), "{shown}");
+        assert!(shown.contains("\r\npeacrab: stopped; "), "{shown}");
+    }
+}
+
+#[tokio::test]
+async fn a_question_amid_the_test_of_a_key_shows_its_answer() {
+    let (fixture, none) = (empty(), own_server().await);
+    let model = ModelApi::start(Platform::OpenAi).await;
+    model.show("/v1/models", json!({"data": [{"id": "pea-0"}, {"id": MODEL}]}));
+    model.hide_models();
+    let mut screen = begin(&fixture, 120, &["--channel", "none"], &none);
+    screen.answer("Number or address [4]:", &model.base_url).await;
+    screen.wait_for_prompt("Key (it is not shown):").await;
+    assert!(!screen.shows_keys());
+    screen.answer("Key (it is not shown):", KEY).await;
+    screen.wait_for_prompt("Number or name [1]:").await;
+    assert!(screen.shows_keys());
+    model.reply(answer("OK"));
+    screen.answer("Number or name [1]:", MODEL).await;
+    wait_for_text(&screen, "All is set up.").await;
+    assert_eq!(screen.ends().await, Some(0));
+    let shown = screen.raw();
+    assert!(shown.contains(&format!("[1]: {MODEL}\r\n")) && !shown.contains(KEY), "{shown}");
+    model.finish();
 }
 
 #[tokio::test]

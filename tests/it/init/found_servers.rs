@@ -1,15 +1,18 @@
 //! The model servers that the setup finds.
 
 use std::fs;
-use std::net::TcpListener;
-use std::time::{Duration, Instant};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::time::Duration;
 
+use peacrab::provider::listing::{LocalAddresses, LocalServer, find_local_servers};
 use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::time::{self, Instant};
 
 use super::{
     COLUMNS, NO_SERVERS, answer, config, empty, no_line_is_longer, own_server, wait_for_text,
 };
-use crate::support::model_api::{ModelApi, Platform};
+use crate::support::model_api::{MODEL, ModelApi, Platform};
 use crate::support::pty::Pty;
 
 #[tokio::test]
@@ -86,17 +89,72 @@ async fn a_server_without_a_model_is_not_the_usual_choice() {
     assert_eq!(screen.ends().await, Some(0));
 }
 
+/// Two ports to which anybody can connect, and which say nothing.
+fn silent_ports() -> [TcpListener; 2] {
+    ["127.0.0.1:0"; 2].map(|place| TcpListener::bind(place).unwrap())
+}
+
+/// The seconds that it takes to find nothing at two ports, with nothing else to wait for.
+async fn seconds_in_vain(ports: &[TcpListener; 2]) -> u64 {
+    let [ollama, llama] = ports.each_ref().map(|it| url(it.local_addr().unwrap()));
+    let begun = Instant::now();
+    assert_eq!(find_local_servers(LocalAddresses { ollama, llama }).await, []);
+    begun.elapsed().as_secs()
+}
+
+fn url(address: SocketAddr) -> String {
+    format!("http://{address}/v1")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_says_nothing_is_given_up_after_five_seconds() {
+    let seconds = seconds_in_vain(&silent_ports()).await;
+    assert!(seconds <= 5, "{seconds}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_port_that_accepts_nothing_is_given_up_after_two_seconds() {
+    let full = silent_ports();
+    let _waiting = full.each_ref().map(|port| {
+        let waiting = [(); 2].map(|()| TcpStream::connect(port.local_addr().unwrap()).unwrap());
+        // Linux lets one more wait than it is told.
+        rustix::net::listen(port, 1).unwrap();
+        waiting
+    });
+    assert_eq!(seconds_in_vain(&full).await, 2);
+}
+
 #[tokio::test]
-async fn ports_that_say_nothing_do_not_hold_the_first_question_up() {
-    let fixture = empty();
-    let silent = ["127.0.0.1:0"; 2].map(|place| TcpListener::bind(place).unwrap());
+async fn a_server_that_takes_three_seconds_to_answer_is_found() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let ollama = url(listener.local_addr().unwrap());
+    let llama = "http://127.0.0.1:9/v1".to_owned();
+    let expected =
+        LocalServer { name: "Ollama", base_url: ollama.clone(), models: vec![MODEL.to_owned()] };
+    let answer = async {
+        let (mut client, _) = listener.accept().await.unwrap();
+        assert!(client.read(&mut [0; 1024]).await.unwrap() > 0);
+        // As on a board that swaps.
+        time::pause();
+        time::advance(Duration::from_secs(3)).await;
+        time::resume();
+        let body = json!({"object": "list", "data": [{"id": MODEL}]}).to_string();
+        let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", body.len());
+        client.write_all((head + &body).as_bytes()).await.unwrap();
+        client
+    };
+    let found = find_local_servers(LocalAddresses { ollama, llama });
+    let (found, _client) = tokio::join!(found, answer);
+    assert_eq!(found, [expected]);
+}
+
+#[tokio::test]
+async fn ports_that_say_nothing_lead_to_the_first_question() {
+    let (fixture, silent) = (empty(), silent_ports());
     let [ollama, llama] = silent.each_ref().map(|it| it.local_addr().unwrap());
     let mut command = fixture.command(&Pty::session(), &["init", "--channel", "none"]);
     command.env("OLLAMA_HOST", ollama.to_string()).env("LLAMA_ARG_PORT", llama.port().to_string());
-    let begun = Instant::now();
     let screen = Pty::begin(command, 120);
-    screen.wait_for_words("Question 1 of 6").await;
-    // Two seconds for both, and the rest for a busy machine.
-    assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
+    wait_for_text(&screen, "Question 1 of 6. Which model should answer?").await;
     wait_for_text(&screen, "4 none for now").await;
 }

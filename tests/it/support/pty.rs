@@ -6,6 +6,7 @@ use std::io::{Read as _, Write as _};
 use std::os::fd::OwnedFd;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags};
@@ -21,6 +22,10 @@ pub(crate) struct Pty {
     keys: File,
     /// All that was written to the terminal.
     written: Arc<Mutex<Vec<u8>>>,
+    /// The bytes that were written before the last keys were pressed.
+    before_keys: usize,
+    /// Reads what is written. It ends when no program has the terminal any more.
+    reader: JoinHandle<()>,
     columns: usize,
     child: Child,
 }
@@ -52,14 +57,31 @@ impl Pty {
         let written = Arc::<Mutex<Vec<u8>>>::default();
         let mut screen = File::from(ours.try_clone().unwrap());
         let into = Arc::clone(&written);
-        std::thread::spawn(move || {
+        let reader = thread::spawn(move || {
             let mut some = [0; 4096];
             // It fails when nobody has the other side any more.
             while let Ok(read @ 1..) = screen.read(&mut some) {
                 into.lock().unwrap().extend_from_slice(&some[..read]);
             }
         });
-        Self { keys: File::from(ours), written, columns: usize::from(columns), child }
+        let (keys, columns) = (File::from(ours), usize::from(columns));
+        Self { keys, written, before_keys: 0, reader, columns, child }
+    }
+
+    /// Answers a prompt once it is there. What is typed before stands elsewhere, and is shown where it should not be.
+    pub(crate) async fn answer(&mut self, prompt: &str, words: &str) {
+        self.wait_for_prompt(prompt).await;
+        self.type_keys(&format!("{words}\r"));
+    }
+
+    /// Waits for a prompt that was written after the last keys, wherever its lines end.
+    pub(crate) async fn wait_for_prompt(&self, prompt: &str) {
+        let is_there = |_: &[String]| {
+            let written = self.written.lock().unwrap();
+            let since_keys = String::from_utf8_lossy(&written[self.before_keys..]);
+            since_keys.split_whitespace().collect::<Vec<_>>().join(" ").contains(prompt)
+        };
+        self.wait_for(prompt, is_there).await;
     }
 
     /// Presses keys.
@@ -69,6 +91,7 @@ impl Pty {
 
     /// Presses keys of a terminal that has another encoding.
     pub(crate) fn type_bytes(&mut self, bytes: &[u8]) {
+        self.before_keys = self.written.lock().unwrap().len();
         self.keys.write_all(bytes).unwrap();
     }
 
@@ -108,10 +131,13 @@ impl Pty {
             .unwrap_or_else(|_| panic!("no {what} on the screen:\n{}\n{:?}", text(), self.raw()));
     }
 
-    /// Waits for the end; its exit code.
+    /// Waits for the end, and for all that was written until then; its exit code.
     pub(crate) async fn ends(&mut self) -> Option<i32> {
         let ended = timeout(PATIENCE, self.child.wait()).await;
-        ended.unwrap_or_else(|_| panic!("it does not end:\n{}", self.raw())).unwrap().code()
+        let ended = ended.unwrap_or_else(|_| panic!("it does not end:\n{}", self.raw())).unwrap();
+        // The kernel may still have some of it, and half a line would be taken for a whole one.
+        until("the rest of the output", async || self.reader.is_finished().then_some(())).await;
+        ended.code()
     }
 
     /// Returns true if the terminal shows what is typed.

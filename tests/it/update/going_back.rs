@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::time::sleep;
 
-use super::{Server, another, command, end, installed, is_unchanged};
+use super::{Server, another, await_end, command, end, installed, is_unchanged};
 use crate::service::put_program;
 use crate::support::binary::{Daemon, Ended, ProgramFixture, until};
 
@@ -39,10 +39,10 @@ impl Service {
         );
         let end = format!(
             "[ -e {pid} ] && kill -TERM $(cat {pid}); rm -f {pid} {shown}\n\
-             while [ -e {socket} ]; do sleep 0.01; done",
+             {gone}",
             pid = service.pid().display(),
             shown = service.shown().display(),
-            socket = home.join(SOCKET).display()
+            gone = await_end(&home)
         );
         let state = "LoadState=loaded\\nActiveState=active\\nUnitFileState=enabled\\nResult=success\\nNRestarts=0\\n";
         let script = format!(
@@ -211,9 +211,9 @@ async fn a_version_that_runs_and_is_unhealthy_makes_way_for_the_old_one() {
             () = answers => {}
             () = until("its end", async || (service.calls("stop") > 0).then_some(())) => {}
         }
-        drop(lock);
-        // Its end, for which the script waits.
         fs::remove_file(home.join(SOCKET)).ok();
+        // Its end, for which the script waits.
+        drop(lock);
     };
     let (ended, ()) = tokio::join!(service.update("20"), new_version);
     assert_eq!(ended.code, Some(1), "{ended:?}");
