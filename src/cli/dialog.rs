@@ -24,13 +24,28 @@ pub(super) struct Dialog {
     columns: usize,
     /// False if every answer was given on the command line.
     asks: bool,
+    out: DialogOutput,
     /// Set from a question for a secret to the end of its step.
     hidden: RefCell<Option<Hidden>>,
 }
 
+/// The place where a dialog is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum DialogOutput {
+    Output,
+    /// The standard error, where the standard output is for a script.
+    Errors,
+}
+
 impl Dialog {
     pub(super) fn new(asks: bool) -> Self {
-        Self { columns: print::columns(), asks, hidden: RefCell::default() }
+        let out = DialogOutput::Output;
+        Self { columns: print::columns(), asks, out, hidden: RefCell::default() }
+    }
+
+    /// A dialog that asks nothing, beside the JSON for a script.
+    pub(super) fn beside_json() -> Self {
+        Self { out: DialogOutput::Errors, ..Self::new(false) }
     }
 
     pub(super) fn asks(&self) -> bool {
@@ -39,13 +54,15 @@ impl Dialog {
 
     /// Prints a paragraph, wrapped at words. A line break at its end leaves a blank line.
     pub(super) fn say(&self, text: &str) {
-        text.split('\n').for_each(|line| print::line(&wrap(line, self.columns)));
+        text.split('\n').for_each(|line| self.show(&wrap(line, self.columns)));
     }
 
     /// Prints lines as they are, to be copied.
-    #[expect(clippy::unused_self, reason = "it is said in this dialog")]
     pub(super) fn show(&self, text: &str) {
-        print::line(text);
+        match self.out {
+            DialogOutput::Output => print::line(text),
+            DialogOutput::Errors => print::error(&print::strip_control(text)),
+        }
     }
 
     /// Asks for a line. An empty one means `default`.

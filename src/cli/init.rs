@@ -4,6 +4,7 @@
 mod candidate;
 mod channel;
 mod model;
+mod outcome;
 mod pairing;
 mod platforms;
 mod setup;
@@ -16,11 +17,13 @@ use super::chat;
 use super::dialog::Dialog;
 use super::interrupts::Interrupts;
 use super::invocation::Invocation;
+use super::print::{self, ResultForm};
 use super::service::{self, ServiceChoice};
 use super::service_environment;
 use super::systemd;
 use crate::config::edit::ConfigEdit;
 use crate::config::{self, Config};
+use outcome::{FinishedSteps, InitOutcome};
 pub(super) use setup::InitOptions;
 use setup::{GivenSecrets, QUESTIONS_MAX, Setup, unless_stopped};
 
@@ -50,8 +53,20 @@ fn names_nothing(edit: &ConfigEdit) -> bool {
 }
 
 pub(super) async fn run(on: &Invocation, options: &InitOptions) -> anyhow::Result<ExitCode> {
+    let form = ResultForm::of(options.json);
+    let outcome = on.report(form, Box::pin(set_up(on, options)).await)?;
+    if form == ResultForm::Json {
+        print::json(&serde_json::to_value(outcome)?);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn set_up(on: &Invocation, options: &InitOptions) -> anyhow::Result<InitOutcome> {
     rustls::crypto::ring::default_provider().install_default().ok();
-    let dialog = Dialog::new(!options.yes);
+    let dialog = match options.json {
+        true => Dialog::beside_json(),
+        false => Dialog::new(!options.yes),
+    };
     let system = home_of_system(on, options, &dialog).await;
     let on = system.as_ref().unwrap_or(on);
     if let Some(manager) = options.service.and_then(ServiceChoice::manager) {
@@ -67,9 +82,10 @@ pub(super) async fn run(on: &Invocation, options: &InitOptions) -> anyhow::Resul
     })?;
     let config = edit.load(&on.environment)?;
     let secrets = GivenSecrets::default();
-    let mut setup = Setup { on, options, secrets, dialog, edit, asked: 0, dead_model: None };
+    let (dead_model, warnings) = (None, Vec::new());
+    let mut setup = Setup { on, options, secrets, dialog, edit, asked: 0, dead_model, warnings };
     setup.dialog.say(&opening(on, setup.dialog.asks()));
-    Box::pin(take_steps(&mut setup, &config, Interrupts::watch()?)).await?;
+    let done = Box::pin(take_steps(&mut setup, &config, Interrupts::watch()?)).await?;
     let program = on.program();
     let what = match file.exists() {
         true => format!("All is set up. The config is {}.", file.display()),
@@ -78,7 +94,7 @@ pub(super) async fn run(on: &Invocation, options: &InitOptions) -> anyhow::Resul
     setup.dialog.say(&format!(
         "\n{what} `{program} doctor` checks it again at any time, `{program} chat` talks to it here."
     ));
-    Ok(ExitCode::SUCCESS)
+    InitOutcome::read(&setup, done)
 }
 
 /// The first lines: for a person at a dialog that asks, or for a script.
@@ -129,7 +145,7 @@ async fn take_steps(
     setup: &mut Setup<'_>,
     config: &Config,
     mut interrupts: Interrupts,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<FinishedSteps> {
     let continues = setup.how_to_continue();
     let first = Box::pin(async {
         setup.secrets = GivenSecrets::read(setup.options).await?;
@@ -137,14 +153,18 @@ async fn take_steps(
         model::set_up(setup, config).await?;
         channel::set_up(setup, config).await
     });
-    if let Some(bot) = unless_stopped(&continues, &mut interrupts, first).await? {
+    let bot = unless_stopped(&continues, &mut interrupts, first).await?;
+    if let Some(bot) = &bot {
         // It stops by itself, because its daemon has to end in order.
-        Box::pin(pairing::pair(setup, &bot, &mut interrupts)).await?;
+        Box::pin(pairing::pair(setup, bot, &mut interrupts)).await?;
     }
-    unless_stopped(&continues, &mut interrupts, Box::pin(offer_service(setup))).await
+    let offered = Box::pin(offer_service(setup));
+    let (service, next) = unless_stopped(&continues, &mut interrupts, offered).await?;
+    Ok(FinishedSteps { bot, service, next })
 }
 
-async fn offer_service(setup: &mut Setup<'_>) -> anyhow::Result<()> {
+/// Installs the service that is wanted. Returns it, with the words about it or about how the daemon starts without one.
+async fn offer_service(setup: &mut Setup<'_>) -> anyhow::Result<(ServiceChoice, String)> {
     let (on, dialog) = (setup.on, &setup.dialog);
     let program = on.program();
     let by_hand = match chat::is_running(&on.home).await {
@@ -172,18 +192,18 @@ async fn offer_service(setup: &mut Setup<'_>) -> anyhow::Result<()> {
             }
         },
     };
-    match choice.manager() {
-        None => setup.dialog.say(&by_hand),
+    let words = match choice.manager() {
+        None => by_hand,
         Some(manager) => {
             let done = service::install(on, manager).await;
-            let done = done.with_context(|| {
+            done.with_context(|| {
                 format!(
                     "all else is set up and saved, and `{program} service install` tries this again, but the service does \
                      not run"
                 )
-            })?;
-            setup.dialog.say(&done);
+            })?
         }
-    }
-    Ok(())
+    };
+    setup.dialog.say(&words);
+    Ok((choice, words))
 }

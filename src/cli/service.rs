@@ -71,6 +71,15 @@ pub(super) enum ServiceChoice {
 }
 
 impl ServiceChoice {
+    /// Returns the word for it on the command line.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::System => "system",
+            Self::None => "none",
+        }
+    }
+
     pub(super) fn manager(self) -> Option<Manager> {
         match self {
             Self::User => Some(Manager::User),

@@ -6,8 +6,18 @@ use serde_json::{Value, json};
 
 use crate::support::binary::{Ended, ProgramFixture};
 
-fn parsed(ended: &Ended) -> Value {
+pub(crate) fn parsed(ended: &Ended) -> Value {
     serde_json::from_str(&ended.out).unwrap_or_else(|error| panic!("{error}: {ended:?}"))
+}
+
+/// Checks a command that failed: a script gets the words of standard error, and nothing else.
+pub(crate) fn fails(ended: &Ended, code: i32, words: &str) {
+    assert_eq!(ended.code, Some(code), "{ended:?}");
+    let report = parsed(ended);
+    let error = report["error"].as_str().unwrap_or_else(|| panic!("{report}"));
+    assert_eq!(report, json!({ "error": error }));
+    assert!(error.contains(words), "{report}");
+    assert!(ended.err.contains(error), "{ended:?}");
 }
 
 #[tokio::test]

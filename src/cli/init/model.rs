@@ -95,14 +95,19 @@ fn local_addresses(setup: &Setup<'_>) -> LocalAddresses {
     LocalAddresses::of_variables(|name| setup.environment().text(name))
 }
 
-/// Returns true if the config file has a model that answers, which is then kept.
-async fn keeps_model(setup: &mut Setup<'_>, config: &Config) -> anyhow::Result<bool> {
+/// Returns the section of the config file whose model answers first. None if only rehearsal answers.
+pub(super) fn first_model<'a>(setup: &Setup<'_>, config: &'a Config) -> Option<&'a str> {
     let in_file = setup.edit.names("providers");
-    let kept = config.agent.providers.iter().find(|name| {
+    let first = config.agent.providers.iter().find(|name| {
         let kind = config.providers.get(*name).map(|provider| provider.kind);
         in_file.contains(name) && kind != Some(ProviderKind::Rehearsal)
     });
-    let Some(name) = kept else { return Ok(false) };
+    first.map(String::as_str)
+}
+
+/// Returns true if the config file has a model that answers, which is then kept.
+async fn keeps_model(setup: &mut Setup<'_>, config: &Config) -> anyhow::Result<bool> {
+    let Some(name) = first_model(setup, config) else { return Ok(false) };
     match test(config, name).await? {
         Ok(words) => {
             setup.dialog.say(&format!("The config has a model already. {words}\n"));
@@ -113,7 +118,7 @@ async fn keeps_model(setup: &mut Setup<'_>, config: &Config) -> anyhow::Result<b
                 "The config has a model already, {name}, but it does not answer: {error}. Choose one that answers in its \
                  place, or stop with Ctrl-C and correct [providers.{name}].\n"
             ));
-            setup.dead_model = Some(name.clone());
+            setup.dead_model = Some(name.to_owned());
             Ok(false)
         }
         Err(error) => bail!(

@@ -76,7 +76,7 @@ pub(super) async fn pair(
 
 /// Sends the first message to the owner whom `--owner` names, and says if it does not arrive.
 async fn greet(
-    setup: &Setup<'_>,
+    setup: &mut Setup<'_>,
     bot: &TestedBot,
     owner: &NewOwner,
     config: &Config,
@@ -102,7 +102,9 @@ async fn greet(
     match sent {
         Ok(()) => setup.dialog.say("A message is in your chat now.\n"),
         Err(why) => {
-            setup.dialog.say(&format!("The first message has not reached you. {why}"));
+            let words = format!("The first message has not reached you. {why}");
+            setup.dialog.say(&words);
+            setup.warnings.push(words);
             show_link(setup, bot);
             let (title, name) = (bot.title, &bot.probe.name);
             setup.dialog.say(&format!(
@@ -130,7 +132,8 @@ async fn send_first(setup: &Setup<'_>, request: SendRequest) -> anyhow::Result<S
     }
 }
 
-fn nobody_yet(program: &str) -> String {
+/// Returns the words about how somebody becomes the owner.
+pub(super) fn nobody_yet(program: &str) -> String {
     format!(
         "There is no owner yet. While the daemon runs, write to the bot and run `{program} pair approve CODE` with the code \
          that it answers.\n"

@@ -53,6 +53,9 @@ pub(in crate::cli) struct InitOptions {
     /// Ask nothing: take what the options and the environment say, and leave the rest out
     #[arg(long)]
     pub(super) yes: bool,
+    /// Print the outcome as JSON, and the progress on standard error
+    #[arg(long, requires = "yes")]
+    pub(super) json: bool,
 }
 
 impl InitOptions {
@@ -74,7 +77,9 @@ impl InitOptions {
         ];
         let given = given.into_iter().filter_map(|(name, value)| Some((name, value?)));
         let words = given.map(|(name, value)| format!(" --{name} {}", config::quoted(&value)));
-        words.chain(self.yes.then(|| " --yes".to_owned())).collect()
+        let flags =
+            [("yes", self.yes), ("json", self.json)].into_iter().filter(|(_, is_set)| *is_set);
+        words.chain(flags.map(|(name, _)| format!(" --{name}"))).collect()
     }
 }
 
@@ -116,6 +121,8 @@ pub(super) struct Setup<'a> {
     pub(super) asked: usize,
     /// The model that the config lets answer first, if it did not answer when it was tested.
     pub(super) dead_model: Option<String>,
+    /// Faults that did not end the setup, in words.
+    pub(super) warnings: Vec<String>,
 }
 
 impl Setup<'_> {
