@@ -30,6 +30,7 @@ pub mod incognito_sessions;
 mod jobs;
 #[cfg(feature = "gateway")]
 mod page_link;
+mod pairing;
 mod pass;
 mod people;
 mod persona;
@@ -54,8 +55,8 @@ use tokio_util::sync::CancellationToken;
 
 pub use approvals::{ApprovalJudge, ApprovalVerdict, VerdictRefusal};
 pub use budget::{BudgetCommand, apply_budget_command, budgets_listing};
-pub use command::{Pairing, pair};
 pub use jobs::{chat_kind_of_command, check_may_command};
+pub use pairing::{AccessChange, Pairing, PairingChange, PairingReply, pair};
 pub use people::{PeopleCommand, PeopleReply, apply_people_command, notify_of_change};
 pub use skills::{skills_json, skills_text};
 pub use why::why_listing;

@@ -8,6 +8,7 @@ mod cron;
 mod dialog;
 mod doctor;
 mod explain;
+pub mod file_settings;
 mod help;
 pub mod import;
 mod init;
@@ -15,16 +16,19 @@ mod interrupts;
 mod invocation;
 mod backup_commands;
 mod manual;
+mod pair;
 mod print;
 pub mod progress;
 mod run;
 mod send;
 mod sessions;
+mod undo;
 mod usage;
 pub mod service;
 mod service_environment;
 pub mod shell_words;
 mod systemd;
+mod talk;
 mod update;
 mod web;
 
@@ -32,26 +36,23 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use chrono::Utc;
-use chrono_tz::Tz;
 use clap::Parser as _;
-use tokio_util::sync::CancellationToken;
 
 use crate::agent;
 use crate::channels::markup::unescaped;
 use crate::config::{self, Environment};
 use crate::control::listing::Listing;
-use crate::control::{ChatLine, ControlRequest, Response};
-use crate::daemon::Daemon;
+use crate::control::{ControlRequest, Response};
 use crate::daemon::logging;
 use crate::tasks::heartbeat::HeartbeatRequest;
 use crate::types::commands::CommandId;
 use crate::workspace::Workspace;
-use arguments::{Cli, CliCommand, Pair};
-use chat::{ChatEnd, ChatOptions};
+use arguments::{Cli, CliCommand};
+use chat::ChatOptions;
 use init::InitOptions;
 use invocation::{Invocation, done, shown};
 use print::ResultForm;
-use run::run_until_end;
+use talk::{ask_command, talk};
 
 /// Files and name lookups: these threads are made when they are needed and go after a second. So
 /// many that lookups which hang without a network keep no file waiting.
@@ -60,14 +61,8 @@ const BLOCKING_THREADS_MAX: usize = 32;
 /// One task that blocks must not stop all channels.
 const WORKERS: usize = 2;
 
-/// A terminal's conversation for single commands, so that nobody else's answers come between.
-const COMMAND_SESSION: &str = "undo";
-
 /// Exit code for a wrong command line or config: starting again will not help.
 const USED_WRONGLY: u8 = 2;
-
-/// Exit code after Ctrl-C, as shells have it: 128 and the number of the signal.
-const STOPPED: u8 = 130;
 
 /// Runs a command line: 0 done, 1 failed, 2 used wrongly; of `send` also 3 lost, 4 not arrived yet; of `chat` 130 stopped.
 pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
@@ -139,22 +134,22 @@ async fn carry_out(on: &Invocation, command: CliCommand) -> anyhow::Result<ExitC
     let Invocation { home, environment, .. } = on;
     match command {
         CliCommand::Run => return run::run(on).await,
-        CliCommand::Reload => {
-            print::line(&done(chat::ask(home, &ControlRequest::Reload).await?)?);
+        CliCommand::Reload { json } => {
+            let asked = chat::ask(home, &ControlRequest::Reload { json }).await;
+            print::line(&on.report(ResultForm::of(json), asked.and_then(shown))?);
         }
         CliCommand::Chat { message, session, verbose } => {
             let is_piped = message.is_none();
             let message = chat::message_to_say(message)?;
             if !(is_piped && message.as_ref().is_some_and(|message| message.say.is_empty())) {
                 let (home, failed) = (home.clone(), "there was no answer; see the message above");
-                let events = verbose;
-                let options = ChatOptions { message, session, events, failed, home, environment };
+                let (events, is_silent) = (verbose, false);
+                let options =
+                    ChatOptions { message, session, events, failed, is_silent, home, environment };
                 return talk(on, &options).await;
             }
         }
-        CliCommand::Undo { id } => {
-            return ask_command(on, CommandId::Undo.line(id), "nothing was undone").await;
-        }
+        CliCommand::Undo(asked) => return undo::handle(on, asked).await,
         CliCommand::Why { what, json: true } => {
             print::line(&shown(on.ask(&ControlRequest::Why { what }).await?)?);
         }
@@ -162,7 +157,8 @@ async fn carry_out(on: &Invocation, command: CliCommand) -> anyhow::Result<ExitC
             if !chat::is_reached(home).await? {
                 on.refuse_unmigrated()?;
             }
-            return ask_command(on, CommandId::Why.line(what), "nothing was explained").await;
+            let (command, failed) = (CommandId::Why.line(what), "nothing was explained");
+            return ask_command(on, command, failed, ResultForm::Words).await;
         }
         CliCommand::Status { json } => return show_status(on, json).await,
         CliCommand::Doctor { fix, json } => return doctor::run(on, fix, json).await,
@@ -203,10 +199,6 @@ async fn carry_out(on: &Invocation, command: CliCommand) -> anyhow::Result<ExitC
         }
         CliCommand::Sessions { command } => sessions::handle(on, command).await?,
         CliCommand::Web(web) => print::line(&web.handle(on).await?),
-        CliCommand::Pair(Pair::List { json: true }) => {
-            let people = chat::listing(home, Listing::Pairings, Tz::UTC).await?;
-            print::line(&serde_json::to_string_pretty(&people)?);
-        }
         CliCommand::People { mut words, purge, json: false } => {
             words.extend(purge.then(|| "purge".to_owned()));
             print::line(&done(on.ask(&ControlRequest::People { words }).await?)?);
@@ -214,10 +206,7 @@ async fn carry_out(on: &Invocation, command: CliCommand) -> anyhow::Result<ExitC
         CliCommand::Budget { words, json } => {
             print::line(&shown(on.ask(&ControlRequest::Budget { words, json }).await?)?);
         }
-        CliCommand::Pair(pair) => {
-            let request = ControlRequest::Pair { words: pair.words() };
-            print::line(&done(chat::ask(home, &request).await?)?);
-        }
+        CliCommand::Pair(pair) => pair::handle(on, pair).await?,
         lists => list(on, lists).await?,
     }
     Ok(ExitCode::SUCCESS)
@@ -274,46 +263,6 @@ async fn list(on: &Invocation, command: CliCommand) -> anyhow::Result<()> {
         _ => anyhow::bail!("this command shows nothing"),
     });
     Ok(())
-}
-
-/// Gives one chat command, and shows the answer.
-async fn ask_command(
-    on: &Invocation,
-    command: String,
-    failed: &'static str,
-) -> anyhow::Result<ExitCode> {
-    let message = Some(ChatLine { say: command, piped: false });
-    let session = COMMAND_SESSION.to_owned();
-    let (home, environment) = (on.home.clone(), &on.environment);
-    talk(on, &ChatOptions { message, session, events: false, failed, home, environment }).await
-}
-
-/// Talks to the daemon; where none runs, to one without other channels for as long as this lasts. Returns the exit code.
-async fn talk(on: &Invocation, options: &ChatOptions<'_>) -> anyhow::Result<ExitCode> {
-    let code_after = |end| match end {
-        ChatEnd::Conversation | ChatEnd::Interrupted => ExitCode::SUCCESS,
-        ChatEnd::Stopped => ExitCode::from(STOPPED),
-    };
-    if let Some(end) = chat::through_socket(options).await? {
-        return Ok(code_after(end));
-    }
-    let mut config = on.prepare()?;
-    config.channels.clear();
-    config.gateway = None;
-    let daemon = Daemon::open(on.plan(config)?).await?;
-    let server = daemon.control_server();
-    let stop = CancellationToken::new();
-    let talk = async {
-        let talked = tokio::select! {
-            talked = chat::through_memory(server, options) => talked,
-            () = stop.cancelled() => Ok(ChatEnd::Conversation),
-        };
-        stop.cancel();
-        talked
-    };
-    let (ran, talked) = tokio::join!(run_until_end(daemon, &stop, || {}), talk);
-    ran?;
-    talked.map(code_after)
 }
 
 /// Says all that is wrong with the config.

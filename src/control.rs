@@ -37,7 +37,7 @@ pub use protocol::{
     Response, SessionsRequest, Status,
 };
 pub(crate) use server::channel_statuses;
-pub use server::{ControlServer, ReloadRequest};
+pub use server::{ControlServer, ReloadReport, ReloadRequest};
 use socket::is_ours;
 pub use socket::{SOCKET, bind, connect};
 
@@ -263,7 +263,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> ControlClient<S> {
                 };
                 return ChatClient::begin(server, session.into(), events).run(lines, out).await;
             }
-            Ok(ControlRequest::Reload) => return reload(server, &mut out).await,
+            Ok(ControlRequest::Reload { json }) => return reload(server, json, &mut out).await,
             Ok(ControlRequest::Status) => match timeout(STATUS_TIME_MAX, status(server)).await {
                 Ok(status) => status.map(|status| Response::Status(Box::new(status))),
                 Err(_) => Ok(Response::Failed(replies::STORE_DOES_NOT_READ.to_owned())),
@@ -279,7 +279,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> ControlClient<S> {
                 let read_usage = move |store: &_| describe_usage(store, midnight, zone);
                 server.turns.services.bus.store.read(read_usage).await.map(Response::Done)
             }
-            Ok(ControlRequest::Pair { words }) => requests::pair(server, &words).await,
+            Ok(ControlRequest::Pair { words, json }) => requests::pair(server, &words, json).await,
             Ok(ControlRequest::People { words }) => requests::people(server, &words).await,
             Ok(ControlRequest::Budget { json: true, .. }) => requests::budget_listing(server).await,
             Ok(ControlRequest::Budget { words, .. }) => requests::budget(server, &words).await,
@@ -346,6 +346,7 @@ pub async fn status(server: &ControlServer) -> Result<Status, StoreError> {
 
 async fn reload(
     server: &ControlServer,
+    json: bool,
     out: &mut (impl AsyncWrite + Unpin),
 ) -> std::io::Result<()> {
     let (answer, answer_receiver) = oneshot::channel();
@@ -356,7 +357,12 @@ async fn reload(
     };
     let result = if asked { answer_receiver.await.ok() } else { None };
     let result = result.unwrap_or_else(|| Err(replies::CANNOT_RELOAD.to_owned()));
-    let write_result = write_line(out, &result.map_or_else(Response::Failed, Response::Done)).await;
+    let response = match result {
+        Err(reason) => Response::Failed(reason),
+        Ok(report) if json => Response::listing(&report),
+        Ok(report) => Response::Done(replies::reloaded(&report.warnings)),
+    };
+    let write_result = write_line(out, &response).await;
     written_sender.send(()).ok();
     write_result
 }

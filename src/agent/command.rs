@@ -1,6 +1,6 @@
 //! Commands: carried out by the loop at once, without a model, also while turns run.
 
-use chrono::{DateTime, Utc};
+use chrono::Utc;
 use rusqlite::Connection;
 
 use super::skills::skills_text;
@@ -11,8 +11,8 @@ use crate::agent::facts::{self, RememberCommand};
 use crate::agent::forget::ForgetCommand;
 #[cfg(feature = "gateway")]
 use crate::agent::page_link;
+use crate::agent::pairing::{Pairing, pair};
 use crate::agent::people::{self, LinkCommand, PeopleCommand};
-use crate::agent::revoking;
 use crate::agent::scope::CommandScope;
 use crate::agent::settings::{self, SettingRequest};
 use crate::agent::trusting::{self, TrustCommand};
@@ -21,8 +21,7 @@ use crate::agent::{heartbeat, jobs, persona, sessions, status, undo};
 use crate::bus::journal::WaitingMessage;
 use crate::bus::{outbox, restarted};
 use crate::conversation::ledger::breakdown::describe_usage;
-use crate::people::persons::PersonAccount;
-use crate::people::{self as access, People, Role};
+use crate::people as access;
 use crate::replies::{self, SubagentLine};
 use crate::services::{Services, role_of};
 use crate::store::StoreError;
@@ -97,30 +96,6 @@ pub(super) enum Command {
     Judge(Option<ApprovalVerdict>),
     /// A command that does not exist.
     Unknown(MistypedCommand),
-}
-
-/// A `/pair` subcommand, or the same from the command line.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Pairing {
-    List,
-    Approve(String),
-    Deny(String),
-    Revoke { channel: String, sender: String },
-}
-
-impl Pairing {
-    /// Parses `list`, `approve CODE`, `deny CODE` or `revoke CHANNEL ID`.
-    pub fn parse<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<Self> {
-        let verb = words.next().unwrap_or("list").to_ascii_lowercase();
-        let mut next = || words.next().map(str::to_owned);
-        match verb.as_str() {
-            "list" => Some(Self::List),
-            "approve" => next().map(Self::Approve),
-            "deny" => next().map(Self::Deny),
-            "revoke" => Some(Self::Revoke { channel: next()?, sender: next()? }),
-            _ => None,
-        }
-    }
 }
 
 /// Parses the text of a command message.
@@ -256,7 +231,7 @@ async fn handle_pair(
             let people = services.bus.people.clone();
             commits::apply_command(&services.bus.store, control, move |store| {
                 let result = pair(store, &people, &pairing, Utc::now())?;
-                Ok(result.unwrap_or_else(|failure| failure))
+                Ok(result.map_or_else(|failure| failure, |reply| reply.words))
             })
             .await?;
             people::notify_of_change(&services.bus);
@@ -328,56 +303,4 @@ async fn refuse_restart(
         Ok(replies::RESTART_REFUSED.to_owned())
     };
     commits::apply_command(&services.bus.store, control, refuse).await
-}
-
-/// Carries out a pairing command and notifies the person concerned. Returns the reply to the person who
-/// gave it, or an explanation of a failure.
-pub fn pair(
-    store: &Connection,
-    people: &People,
-    command: &Pairing,
-    now: DateTime<Utc>,
-) -> rusqlite::Result<Result<String, String>> {
-    Ok(match command {
-        Pairing::List => Ok(list(&access::pending(store, now)?, &access::paired(store)?)),
-        Pairing::Approve(code) => match access::approve(store, people, code, now)? {
-            None => Err(replies::UNKNOWN_CODE.to_owned()),
-            Some((stranger, role)) => {
-                let welcome = match role {
-                    Role::Owner => replies::WELCOME_OWNER,
-                    _ => replies::WELCOME_USER,
-                };
-                outbox::put(store, &stranger.address(), None, welcome)?;
-                let (channel, id) = (&stranger.channel, &stranger.sender.id);
-                tracing::info!(%channel, %id, %role, "Let somebody in");
-                Ok(replies::approved(&stranger.sender, role))
-            }
-        },
-        Pairing::Deny(code) => match access::deny(store, code, now)? {
-            None => Err(replies::UNKNOWN_CODE.to_owned()),
-            Some(stranger) => {
-                outbox::put(store, &stranger.address(), None, replies::PERSON_DECLINED)?;
-                let (channel, id) = (&stranger.channel, &stranger.sender.id);
-                tracing::info!(%channel, %id, "Turned somebody away");
-                Ok(replies::denied(&stranger.sender))
-            }
-        },
-        Pairing::Revoke { channel, sender } => {
-            let (channel, sender) = (channel.as_str().into(), sender.as_str().into());
-            revoking::revoke(store, people, &PersonAccount { channel, sender }, now)?
-        }
-    })
-}
-
-fn list(pending: &[access::Pending], paired: &[access::Paired]) -> String {
-    if pending.is_empty() && paired.is_empty() {
-        return replies::NOBODY_WAITS.to_owned();
-    }
-    let waiting = pending
-        .iter()
-        .map(|person| replies::pending_person(&person.sender, &person.channel, &person.code));
-    let admitted = paired
-        .iter()
-        .map(|person| replies::is_paired(&person.sender, &person.channel, person.role));
-    waiting.chain(admitted).collect::<Vec<_>>().join("\n")
 }

@@ -6,8 +6,9 @@ use clap::{Parser, Subcommand};
 
 use super::import::OtherBot;
 use super::init::InitOptions;
+use super::pair::Pair;
 use super::service::ServiceCommand;
-use super::{cron, explain, sessions, update, usage, web};
+use super::{cron, explain, sessions, undo, update, usage, web};
 use crate::tasks::heartbeat::HeartbeatRequest;
 
 /// A small assistant that answers on your chat platforms and loses nothing.
@@ -32,7 +33,11 @@ pub(super) enum CliCommand {
     /// Run the daemon in the foreground (the default)
     Run,
     /// Let the running daemon read its config again
-    Reload,
+    Reload {
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Chat with the bot in this terminal
     Chat {
         /// Send this message, print the answer and exit; `-` reads it from standard input
@@ -100,10 +105,7 @@ pub(super) enum CliCommand {
         json: bool,
     },
     /// Undo a change of a file
-    Undo {
-        /// The number of the action, as `actions` shows it
-        id: u64,
-    },
+    Undo(undo::UndoArguments),
     /// Explain an action or a file: who asked for it, and what had been read
     Why {
         /// The number of the action, as `actions` shows it, a path in the workspace, or "fact NUMBER"
@@ -206,43 +208,4 @@ pub(super) enum CliCommand {
         /// The folder; it is made if it is not there
         folder: PathBuf,
     },
-}
-
-#[derive(Subcommand)]
-pub(super) enum Pair {
-    /// List open requests and paired people
-    List {
-        /// As JSON
-        #[arg(long)]
-        json: bool,
-    },
-    /// Approve a person by their code; the first one becomes the owner
-    Approve {
-        /// The code that the bot gave them
-        code: String,
-    },
-    /// Decline a request by its code
-    Deny {
-        /// The code that the bot gave them
-        code: String,
-    },
-    /// Remove a paired person
-    Revoke {
-        /// The channel's name in the config
-        channel: String,
-        /// Their id on the platform; `pair list` shows it
-        id: String,
-    },
-}
-
-impl Pair {
-    pub(super) fn words(&self) -> Vec<String> {
-        let words: &[&str] = match self {
-            Self::List { .. } => &["list"],
-            Self::Approve { code } => &["approve", code],
-            Self::Deny { code } => &["deny", code],
-            Self::Revoke { channel, id } => &["revoke", channel, id],
-        };
-        words.iter().map(|word| (*word).to_owned()).collect()
-    }
 }

@@ -416,8 +416,8 @@ pub(super) async fn run_own_terminal(server: Arc<ControlServer>, on: &Invocation
     }
     print::wrapped("", HELLO);
     let (session, home, environment) = ("main".to_owned(), on.home.clone(), &on.environment);
-    let options =
-        ChatOptions { message: None, session, events: false, failed: "", home, environment };
+    let (message, events, failed, is_silent) = (None, false, "", false);
+    let options = ChatOptions { message, session, events, failed, is_silent, home, environment };
     match through_memory(server, &options).await {
         Ok(ChatEnd::Interrupted) => return,
         Ok(ChatEnd::Conversation | ChatEnd::Stopped) => {

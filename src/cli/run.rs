@@ -16,12 +16,13 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+use super::file_settings::FileSettings;
 use super::invocation::{Invocation, warnings};
 use super::{chat, print};
 use crate::agent::ConfigCheck;
 use crate::bus::{Bus, notices};
 use crate::config::{Config, last_good};
-use crate::control::{ControlServer, ReloadRequest};
+use crate::control::{ControlServer, ReloadReport, ReloadRequest};
 use crate::daemon::logging;
 use crate::daemon::watchdog::Watchdog;
 use crate::daemon::{Daemon, DaemonParts, Supervision, starts};
@@ -128,6 +129,8 @@ struct UsedFile {
     has_settings: bool,
     /// None without a file, or if it was changed while it was read.
     text: Option<String>,
+    /// The settings in the text.
+    settings: Option<FileSettings>,
 }
 
 impl NextDaemon {
@@ -142,7 +145,15 @@ impl NextDaemon {
         let warnings = warnings(&config, &on.home);
         let plan = on.plan(config)?;
         let text = text.filter(|text| read().as_ref() == Some(text));
-        Ok(Self { plan, file: UsedFile { has_settings, text }, warnings })
+        let settings = text.as_deref().and_then(FileSettings::parse);
+        Ok(Self { plan, file: UsedFile { has_settings, text, settings }, warnings })
+    }
+
+    /// Returns the report for whoever asked for the reload. `before` has the settings of the daemon that runs.
+    fn report(&self, before: Option<&FileSettings>) -> ReloadReport {
+        let settings = self.file.settings.as_ref().zip(before);
+        let changed = settings.map(|(settings, before)| settings.changed_since(before));
+        ReloadReport { changed, warnings: self.warnings.clone() }
     }
 }
 
@@ -163,7 +174,7 @@ async fn run_daemon(
     reloads: &mpsc::Sender<ReloadRequest>,
     signals: &mut Signals,
 ) -> anyhow::Result<Option<NextDaemon>> {
-    let UsedFile { has_settings, text } = file;
+    let UsedFile { has_settings, text, settings } = file;
     let stop = CancellationToken::new();
     let server = daemon.control_server();
     server.reloads.set(reloads.clone()).ok();
@@ -176,7 +187,7 @@ async fn run_daemon(
     let watching = async {
         let mut terminal = pin!(terminal);
         let next = tokio::select! {
-            next = next_plan(on, signals, &server, has_settings) => next,
+            next = next_plan(on, signals, &server, has_settings, settings.as_ref()) => next,
             () = &mut terminal => None,
             () = until.cancelled() => None,
         };
@@ -204,12 +215,13 @@ fn notify_ending(reloads: bool) {
     };
 }
 
-/// Waits for a signal to end, which gives no plan, or for a config that can be used.
+/// Waits for a signal to end, which gives no plan, or for a config that can be used. `settings` are those of the daemon.
 async fn next_plan(
     on: &Invocation,
     signals: &mut Signals,
     server: &ControlServer,
     has_settings: bool,
+    settings: Option<&FileSettings>,
 ) -> Option<NextDaemon> {
     loop {
         tokio::select! {
@@ -242,8 +254,8 @@ async fn next_plan(
                     _ = signals.terminate.recv() => return None,
                     read = read_again(on, server, has_settings) => read,
                 };
-                let words = read.as_ref().map(|next| replies::reloaded(&next.warnings));
-                answer.send(words.map_err(String::clone)).ok();
+                let report = read.as_ref().map(|next| next.report(settings));
+                answer.send(report.map_err(String::clone)).ok();
                 timeout(ANSWER_TIME_MAX, written).await.ok();
                 if let Ok(plan) = read {
                     return Some(plan);

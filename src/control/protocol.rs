@@ -39,6 +39,9 @@ pub enum ControlRequest {
     /// `list`, `approve CODE`, `deny CODE` or `revoke CHANNEL ID`.
     Pair {
         words: Vec<String>,
+        /// The changed access as a listing. Not for `list`.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        json: bool,
     },
     /// The last actions, newest first.
     Actions {
@@ -56,7 +59,11 @@ pub enum ControlRequest {
         request: SessionsRequest,
     },
     /// Reads the config again.
-    Reload,
+    Reload {
+        /// The report as a listing.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        json: bool,
+    },
     /// Asks each model for a word, and describes the links.
     Doctor,
     /// Lists or changes jobs. The results of a new one go to the owner unless `to` is set.
@@ -108,7 +115,7 @@ impl ControlRequest {
             | Self::Listing { .. }
             | Self::Why { .. }
             | Self::Sessions { .. }
-            | Self::Reload
+            | Self::Reload { .. }
             | Self::Doctor
             | Self::Chat { .. } => true,
             Self::Cron { wanted, .. } => wanted.action.only_reads(),
@@ -130,7 +137,7 @@ impl ControlRequest {
             | Self::Sessions { .. }
             | Self::Doctor
             | Self::Budget { json: true, .. } => true,
-            Self::Pair { words } | Self::People { words } | Self::Budget { words, .. } => {
+            Self::Pair { words, .. } | Self::People { words } | Self::Budget { words, .. } => {
                 // `p5` shows a person.
                 words.len() <= 1 || words[0].eq_ignore_ascii_case("show")
             }
@@ -138,7 +145,7 @@ impl ControlRequest {
             Self::Heartbeat { wish, .. } => *wish == HeartbeatRequest::Show,
             #[cfg(feature = "gateway")]
             Self::Web { request } => *request == WebRequest::Logins,
-            Self::Reload | Self::Send(_) | Self::Chat { .. } => false,
+            Self::Reload { .. } | Self::Send(_) | Self::Chat { .. } => false,
         }
     }
 }
@@ -215,6 +222,16 @@ pub enum Response {
     Actions(Vec<Action>),
     Listing(Value),
     Findings(Vec<Finding>),
+}
+
+impl Response {
+    /// Returns a listing of what a script has asked for.
+    pub fn listing(listed: &impl Serialize) -> Self {
+        match serde_json::to_value(listed) {
+            Ok(listed) => Self::Listing(listed),
+            Err(error) => Self::Failed(error.to_string()),
+        }
+    }
 }
 
 #[derive(Debug, Serialize, Deserialize)]

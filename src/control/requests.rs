@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::listing::{self, Listing};
 use super::{ACTIONS_MAX, ControlServer, Response, channel_statuses};
-use crate::agent::{self, BudgetCommand, Pairing, PeopleCommand, PeopleReply};
+use crate::agent::{self, BudgetCommand, Pairing, PairingReply, PeopleCommand, PeopleReply};
 use crate::control::send::{self, SendRequest};
 use crate::conversation::actions::{ActionReader, ActionScope};
 use crate::doctor::links;
@@ -119,8 +119,14 @@ pub(super) async fn why(server: &ControlServer, what: &str) -> Result<Response, 
     Ok(explained.await?.map_or_else(Response::Failed, Response::Listing))
 }
 
-pub(super) async fn pair(server: &ControlServer, words: &[String]) -> Result<Response, StoreError> {
-    let Some(pairing) = Pairing::parse(words.iter().map(String::as_str)) else {
+pub(super) async fn pair(
+    server: &ControlServer,
+    words: &[String],
+    json: bool,
+) -> Result<Response, StoreError> {
+    let pairing = Pairing::parse(words.iter().map(String::as_str));
+    // A list for a script is a listing of its own.
+    let Some(pairing) = pairing.filter(|pairing| !json || *pairing != Pairing::List) else {
         return Ok(Response::Failed(replies::PAIR_USAGE.to_owned()));
     };
     let bus = &server.turns.services.bus;
@@ -129,7 +135,11 @@ pub(super) async fn pair(server: &ControlServer, words: &[String]) -> Result<Res
     let done = bus.store.write("pair", Sync::Now, change).await?;
     agent::notify_of_change(bus);
     bus.outbox.notify();
-    Ok(done.map_or_else(Response::Failed, Response::Done))
+    Ok(match done {
+        Err(failure) => Response::Failed(failure),
+        Ok(PairingReply { change: Some(change), .. }) if json => Response::listing(&change),
+        Ok(PairingReply { words, .. }) => Response::Done(words),
+    })
 }
 
 pub(super) async fn listing(server: &ControlServer, what: Listing) -> Result<Response, StoreError> {

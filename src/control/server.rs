@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use chrono::{DateTime, Utc};
+use serde::Serialize;
 use tokio::sync::{mpsc, oneshot};
 
 use super::protocol::ChannelStatus;
@@ -35,9 +36,19 @@ pub struct ControlServer {
 /// A request to reload the config.
 pub struct ReloadRequest {
     /// The result, or the reason why the former config stays.
-    pub answer: oneshot::Sender<Result<String, String>>,
+    pub answer: oneshot::Sender<Result<ReloadReport, String>>,
     /// Resolves once the answer was written to the client. The daemon may end then.
     pub written: oneshot::Receiver<()>,
+}
+
+/// A config that was read again and takes effect in a moment: the JSON of `peacrab reload`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ReloadReport {
+    /// The keys of the config file that were added, removed or set to something else, such as `agent.steps_max`. None if
+    /// they are not known. Files that the config names are not compared.
+    pub changed: Option<Vec<String>>,
+    /// Settings that work, but perhaps not as meant.
+    pub warnings: Vec<String>,
 }
 
 /// Returns the status of each channel, by name.

@@ -35,6 +35,8 @@ pub(in crate::cli) struct ChatOptions<'a> {
     pub(in crate::cli) events: bool,
     /// The error message if it did not go well.
     pub(in crate::cli) failed: &'static str,
+    /// Shows no messages, of a command for a script. The last one is the error message.
+    pub(in crate::cli) is_silent: bool,
     pub(in crate::cli) home: PathBuf,
     pub(in crate::cli) environment: &'a Environment,
 }
@@ -55,7 +57,7 @@ pub(super) async fn talk(
     stream: impl AsyncRead + AsyncWrite,
     options: &ChatOptions<'_>,
 ) -> anyhow::Result<ChatEnd> {
-    let ChatOptions { message, session, events, failed, home, environment } = options;
+    let ChatOptions { message, session, events, failed, is_silent, home, environment } = options;
     if message.as_ref().is_some_and(|message| message.say.trim().is_empty()) {
         bail!("the message is empty");
     }
@@ -66,12 +68,15 @@ pub(super) async fn talk(
         Some(None) => (None, TerminalInput::Lines(BufReader::new(tokio::io::stdin()).split(b'\n'))),
         Some(Some((editor, events))) => (Some(editor), TerminalInput::Editor(events)),
     };
+    let mut screen = Screen::new(editor, talks);
+    screen.streams &= !is_silent;
     let mut talk = TerminalChat {
         write,
         busy: false,
         streamed: String::new(),
         shown: Vec::new(),
-        screen: Screen::new(editor, talks),
+        unshown: is_silent.then(String::new),
+        screen,
         leaves: !talks,
         is_stopped: false,
         failed,
@@ -132,6 +137,8 @@ struct TerminalChat<S> {
     streamed: String,
     /// Texts that were shown before it, whose messages may still come.
     shown: Vec<String>,
+    /// The last message of a conversation that shows none. None if it shows them.
+    unshown: Option<String>,
     screen: Screen,
     /// Leaves when all is answered.
     leaves: bool,
@@ -259,6 +266,9 @@ impl<S: AsyncWrite> TerminalChat<S> {
                 self.screen.fresh_line().await;
                 self.shown.push(std::mem::take(&mut self.streamed).trim_end().to_owned());
             }
+            Response::Message(text) | Response::Done(text) if self.unshown.is_some() => {
+                self.unshown = Some(text);
+            }
             Response::Asks if !self.leaves => self.screen.prompt().await,
             Response::Text(_)
             | Response::Again
@@ -304,7 +314,8 @@ impl<S: AsyncWrite> TerminalChat<S> {
                     return Ok(Some(ChatEnd::Stopped));
                 }
                 if self.leaves && !well {
-                    bail!(self.failed);
+                    let words = self.unshown.take().filter(|words| !words.is_empty());
+                    bail!(words.unwrap_or_else(|| self.failed.to_owned()));
                 }
                 if self.leaves {
                     return Ok(Some(ChatEnd::Conversation));

@@ -185,7 +185,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// Lets the running daemon take the new config, and waits until it has its channels.
 async fn reload(home: &Path, config: &Config) -> anyhow::Result<()> {
-    chat::ask(home, &ControlRequest::Reload).await?;
+    chat::ask(home, &ControlRequest::Reload { json: false }).await?;
     let has_all = async || {
         let status = chat::status_now(home).await.ok()?;
         config.channels.keys().all(|name| status.channels.contains_key(name.as_str())).then_some(())
@@ -234,7 +234,7 @@ async fn ask_code(
         // However it was written down.
         let code: String =
             code.chars().filter(|sign| !sign.is_whitespace() && *sign != '-').collect();
-        let request = ControlRequest::Pair { words: vec!["approve".to_owned(), code] };
+        let request = ControlRequest::Pair { words: vec!["approve".to_owned(), code], json: false };
         match daemon.ask(&request, program).await {
             Ok(Response::Done(words)) => {
                 setup.dialog.say(&words);

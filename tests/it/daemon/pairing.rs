@@ -1,5 +1,8 @@
 //! From a stranger to an owner, and what the owner then says of other strangers.
 
+use serde_json::json;
+
+use crate::json_output::{fails, parsed};
 use crate::support::binary::{ProgramFixture, channel, said};
 use crate::support::bot_api::BotApi;
 use crate::support::bot_api::line::{ADA, BOB, Person};
@@ -153,4 +156,41 @@ async fn strangers_wait_side_by_side_and_are_denied_one_by_one() {
     let code = list.out.lines().next().unwrap().rsplit(' ').next().unwrap();
     assert_eq!(fixture.run(&["pair", "deny", code]).await.code, Some(0));
     code_of(&api, &EVE).await;
+}
+
+#[tokio::test]
+async fn a_script_learns_who_was_let_in_or_turned_away() {
+    let api = BotApi::start().await;
+    let fixture = nobodys(&api);
+    fails(&fixture.run(&["pair", "approve", "WRONGCOD", "--json"]).await, 1, "no daemon runs");
+    let ended = fixture.run(&["pair", "approve", "--json"]).await;
+    assert_eq!((ended.code, ended.out.as_str()), (Some(2), ""), "{ended:?}");
+    let daemon = fixture.daemon().await;
+    fails(&fixture.run(&["pair", "approve", "WRONGCOD", "--json"]).await, 1, "know this code");
+    let decide = async |verb: &str, code: &str| {
+        let ended = fixture.run(&["pair", verb, code, "--json"]).await;
+        assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
+        parsed(&ended)
+    };
+    let change = |change: &str, person: &Person, role: Option<&str>| {
+        json!({
+            "change": change, "channel": "home", "id": person.id.to_string(), "name": person.name,
+            "role": role,
+        })
+    };
+    let code = code_of(&api, &ADA).await;
+    assert_eq!(decide("approve", &code).await, change("approved", &ADA, Some("owner")));
+    api.wait_for_words(ADA.id, "You are my owner now").await;
+    let code = code_of(&api, &BOB).await;
+    assert_eq!(decide("approve", &code).await, change("approved", &BOB, Some("user")));
+    let code = code_of(&api, &CYD).await;
+    assert_eq!(decide("deny", &code).await, change("denied", &CYD, None));
+    let id = BOB.id.to_string();
+    let revoke = ["pair", "revoke", "home", &id, "--json"];
+    let mut revoked = change("revoked", &BOB, None);
+    // Only the id is given.
+    revoked["name"] = json!(null);
+    assert_eq!(parsed(&fixture.run(&revoke).await), revoked);
+    fails(&fixture.run(&revoke).await, 1, &id);
+    daemon.terminate().await;
 }
