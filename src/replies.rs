@@ -122,7 +122,7 @@ pub fn too_many_chats(most: usize) -> String {
 pub const OWN_NAME: &str = "you";
 pub const NOT_YOURS_TO_PRESS: &str = "Sorry, you can't answer this one.";
 pub const PRESS_LATER: &str = "Too many messages are waiting here. Press the button again later.";
-pub const ALREADY_DECIDED: &str = "This was already decided.";
+pub const ALREADY_DECIDED: &str = "This is no longer open: it was already decided or withdrawn.";
 pub const BUTTON_TOO_OLD: &str = "This question is too old. Please write your answer as a message.";
 
 /// The text of a question after one of its buttons was pressed.

@@ -48,7 +48,7 @@ pub(super) fn settle(
         let forgotten = forget_again::in_store(store, &since.forgotten, &since.files)?;
         channels::restored::end_logins(store)?;
         let made = manifest.made.format("%Y-%m-%d %H:%M UTC").to_string();
-        let work = RestoredWork { forgotten: since.forgotten.len(), ..end_all(store, now)? };
+        let work = RestoredWork { forgotten: since.forgotten.len(), ..end_all(store, manifest, now)? };
         if let Some(owner) = people::owner_address(store)? {
             let words = replies::restored(&made, &work, replies::RESTORED_LISTED_MAX);
             outbox::put(store, &owner, None, &words)?;
@@ -57,9 +57,14 @@ pub(super) fn settle(
     })
 }
 
-fn end_all(store: &Connection, now: DateTime<Utc>) -> rusqlite::Result<RestoredWork> {
+fn end_all(
+    store: &Connection,
+    manifest: &BackupManifest,
+    now: DateTime<Utc>,
+) -> rusqlite::Result<RestoredWork> {
     let turns = conversation::restored::end_turns(store)?;
-    let calls = conversation::restored::end_calls(store)?.into_iter();
+    let calls = conversation::restored::end_calls(store, manifest.made)?;
+    let calls = turns.calls.into_iter().chain(calls);
     let tasks = tasks::restored::end_tasks(store, now)?;
     let jobs = tasks::restored::skip_due_jobs(store, now)?;
     let incoming = restored::end_incoming(store)?;
@@ -80,7 +85,7 @@ fn end_all(store: &Connection, now: DateTime<Utc>) -> rusqlite::Result<RestoredW
         outgoing: words(outgoing),
         calls: calls.map(|call| format!("{}: {}", call.to, call.tool)).collect(),
         jobs: jobs.collect(),
-        turns,
+        turns: turns.count,
         tasks,
         forgotten: 0,
     })

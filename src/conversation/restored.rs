@@ -1,45 +1,75 @@
-//! Ends the turns that were in progress when a backup was made, and the calls that waited outside of turns.
+//! Ends the turns that were in progress when a backup was made, and the calls that waited for people or others.
 
-use rusqlite::Connection;
+use chrono::{DateTime, Utc};
+use rusqlite::{Connection, params_from_iter};
 
 use super::transcript;
 use crate::bus::journal::read_address;
+use crate::store::Time;
 use crate::types::message::Address;
 use crate::types::session::{TurnId, TurnOutcome};
 
-/// A call that nobody could be asked about in its turn, and that was pending when the backup was made.
+/// A call that was pending when the backup was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingCall {
-    /// The address for its result.
+    /// The address for its result, or the one where it was asked about.
     pub to: Address,
     pub tool: String,
 }
 
-/// Ends all running and suspended turns, with their calls and questions. Returns the number of turns.
-pub fn end_turns(store: &Connection) -> rusqlite::Result<usize> {
+/// The turns that were in progress when the backup was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndedTurns {
+    pub count: usize,
+    /// Their calls that waited for an approval.
+    pub calls: Vec<PendingCall>,
+}
+
+/// Ends all running and suspended turns, with their calls and questions.
+pub fn end_turns(store: &Connection) -> rusqlite::Result<EndedTurns> {
+    let calls = calls_by(
+        store,
+        "SELECT a.channel, a.chat, a.thread, c.tool FROM asks a JOIN calls c ON c.id = a.call
+         WHERE a.state = 'open' AND a.kind = 'approval' ORDER BY a.id",
+        None,
+    )?;
     let mut rows = store.prepare("SELECT id FROM turns WHERE ending IS NULL ORDER BY id")?;
     let open = rows.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<Vec<TurnId>>>()?;
     for turn in &open {
         transcript::end_turn(store, *turn, TurnOutcome::Stopped)?;
     }
     store.execute("UPDATE asks SET state = 'cancelled', shown = NULL WHERE state = 'open'", [])?;
-    Ok(open.len())
+    Ok(EndedTurns { count: open.len(), calls })
 }
 
-/// Drops the calls that would go on by themselves: approved ones that wait for others, which would be made, and those whose
-/// report is held back. Returns them, oldest first. Also drops those of turns that have ended without a report. What
-/// people were shown stays open: it is made only if somebody approves it.
-pub fn end_calls(store: &Connection) -> rusqlite::Result<Vec<PendingCall>> {
-    let mut rows = store.prepare(
-        "SELECT channel, chat, thread, tool FROM deferred_calls WHERE queued = 1 OR held = 1 ORDER BY id",
+/// Drops the calls that nobody could be asked about: approved ones that wait for others, those whose report is held back, and
+/// those that people were shown and that could be approved when the backup was made, because they may have been made since.
+/// Returns them, oldest first. Also drops those of turns that have ended without a report.
+pub fn end_calls(store: &Connection, made: DateTime<Utc>) -> rusqlite::Result<Vec<PendingCall>> {
+    let pending = calls_by(
+        store,
+        "SELECT channel, chat, thread, tool FROM deferred_calls WHERE queued = 1 OR held = 1
+         OR (state = 'open' AND untold IS NULL AND expires > ?) ORDER BY id",
+        Some(made),
     )?;
-    let pending =
-        rows.query_map([], |row| Ok(PendingCall { to: read_address(row)?, tool: row.get(3)? }))?;
-    let pending = pending.collect::<rusqlite::Result<Vec<_>>>()?;
     store.execute(
         "UPDATE deferred_calls SET untold = NULL, turn = NULL, held = 0, queued = 0, state = 'denied'
-         WHERE queued = 1 OR held = 1 OR untold IS NOT NULL",
+         WHERE state = 'open' OR queued = 1 OR held = 1 OR untold IS NOT NULL",
         [],
     )?;
     Ok(pending)
+}
+
+/// Reads calls by a query that gives the columns of an address and the tool, and takes a time if there is one.
+fn calls_by(
+    store: &Connection,
+    sql: &str,
+    at: Option<DateTime<Utc>>,
+) -> rusqlite::Result<Vec<PendingCall>> {
+    let mut rows = store.prepare(sql)?;
+    let at = at.map(Time);
+    let calls = rows.query_map(params_from_iter(at), |row| {
+        Ok(PendingCall { to: read_address(row)?, tool: row.get(3)? })
+    })?;
+    calls.collect()
 }

@@ -8,6 +8,9 @@ mod steps;
 use std::fs;
 use std::time::Duration;
 
+use chrono::Utc;
+use peacrab::backup::archive;
+use peacrab::backup::restore::{Existing, restore};
 use peacrab::config::AgentConfig;
 use peacrab::conversation::asks::{ApprovalSettings, Approvals};
 use peacrab::people::Role;
@@ -193,6 +196,35 @@ async fn a_call_is_made_once_it_is_allowed_and_not_before() {
     let heard = rig.next_messages("1", 3).await;
     assert!(heard.contains(&replies::denied_call("write_file")), "{heard:?}");
     assert!(rig.model.asked().last().unwrap().transcript().contains("did not allow it"));
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_call_that_was_allowed_after_a_backup_is_not_made_again_after_its_restore() {
+    let mut rig = Rig::of(approving(|_| {})).await;
+    rig.model.on("write", [writes(), says("Written.")]);
+    assert!(rig.ask("1", "write it").await.contains("write_file"));
+    let (id, delivery) = (open(&rig).remove(0), asked(&rig));
+    let file = rig.path().with_file_name("kept.tar.gz");
+    archive::write(&rig.path(), &file, Utc::now()).unwrap();
+    rig.say("1", &format!("/approve {id}"));
+    rig.next_messages("1", 3).await;
+    assert_eq!(note(&rig).as_deref(), Some("hello"));
+    rig.settled().await;
+    rig.stop().await;
+    let restored = restore(&rig.path(), &file, Existing::Replace, Utc::now()).unwrap();
+    let listed = "Calls that were not made yet:\n- home:1: write_file";
+    assert!(restored.pending.contains(listed), "{restored:?}");
+    rig.start().await;
+    let told = rig.next_message("1").await;
+    assert!(told.contains(listed), "{told}");
+    rig.say_changed(OWNER, "1", "", |message| {
+        message.body.press = Some(Press { delivery, choice: 0 });
+    });
+    let heard = rig.next_messages("1", 2).await;
+    assert!(heard.contains(&replies::ALREADY_DECIDED.to_owned()), "{heard:?}");
+    assert_eq!(rig.ask("1", &format!("/approve {id}")).await, replies::ALREADY_DECIDED);
+    assert_eq!(note(&rig), None);
     rig.finish().await;
 }
 

@@ -298,6 +298,35 @@ async fn those_that_wait_in_a_backup_are_not_made_again_after_its_restore() {
 }
 
 #[tokio::test]
+async fn those_that_were_allowed_after_a_backup_are_not_made_again_after_its_restore() {
+    let mut scene = scene().await;
+    run(&mut scene, calls(&[append("1.md")])).await;
+    let file = scene.rig.path().with_file_name("kept.tar.gz");
+    archive::write(&scene.rig.path(), &file, Utc::now()).unwrap();
+    scene.rig.model.on(ALLOWED, [completes("It is written.")]);
+    scene.rig.say("1", "/approve later 1");
+    scene.rig.wait_until(|rig| rig.workspace().join("1.md").exists()).await;
+    scene.rig.settled().await;
+    let heard = scene.rig.unread("1").len();
+    scene.rig.next_messages("1", heard).await;
+    scene.rig.stop().await;
+    let restored =
+        restore(&scene.rig.path(), &file, Existing::Replace, Utc::now()).unwrap().pending;
+    let listed = "Calls that were not made yet:\n- home:1: append_file";
+    assert!(restored.contains(listed), "{restored}");
+    scene.rig.start().await;
+    let told = scene.rig.next_message("1").await;
+    assert!(told.starts_with("I was restored") && told.contains(listed), "{told}");
+    press(&scene, OWNER, "1", 0);
+    let heard = scene.rig.next_messages("1", 2).await;
+    assert!(heard.contains(&replies::NOT_OPEN_ANY_MORE.to_owned()), "{heard:?}");
+    assert_eq!(scene.rig.ask("1", "/approve").await, replies::NOTHING_TO_APPROVE);
+    scene.rig.settled().await;
+    assert_eq!(written(&scene, "1.md"), None);
+    scene.rig.finish().await;
+}
+
+#[tokio::test]
 async fn those_that_wait_go_on_at_each_start() {
     for is_readable in [true, false] {
         let mut scene = scene().await;
