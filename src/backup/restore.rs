@@ -23,6 +23,7 @@ use crate::bus::restored::channel_marks;
 use crate::memory::forgotten::{self, ForgottenRecord};
 use crate::replies::RestoredWork;
 use crate::store::{self, HomeLock, OpenError, StoreError};
+use crate::tasks::restored::webhook_keys;
 use crate::workspace::lost::RECORD;
 
 /// The folder into which an archive is unpacked.
@@ -267,10 +268,11 @@ fn prepare(
     }
     // Of a home that has gone on since the backup.
     let marks = store::try_read(home, channel_marks).unwrap_or_default();
+    let webhook_keys = store::try_read(home, webhook_keys).unwrap_or_default();
     let forgotten = forgotten_since(home, unpacked);
     let files = forget_again::in_files(unpacked, &forgotten);
     let files = files.map_err(|error| BackupError::StillKnown(format!("{error:#}")))?;
-    let since = settle::SinceBackup { marks, forgotten, files };
+    let since = settle::SinceBackup { marks, forgotten, files, webhook_keys };
     let settled = settle::settle(unpacked, &since, &manifest, now);
     let settled = settled.map_err(|error| unusable(home, file, error))?;
     let deleted = forget_again::delete(unpacked, &settled.forgotten);

@@ -16,6 +16,7 @@ use crate::people;
 use crate::replies::{self, RestoredWork};
 use crate::store::{self, OpenError};
 use crate::tasks;
+use crate::tasks::restored::AcceptedWebhookKey;
 use crate::workspace::WorkspacePath;
 
 /// The knowledge of the replaced home about the time since the backup.
@@ -24,6 +25,7 @@ pub(super) struct SinceBackup {
     pub(super) forgotten: Vec<ForgottenRecord>,
     /// Files of the backup with what was forgotten.
     pub(super) files: FilesOfBackup,
+    pub(super) webhook_keys: Vec<AcceptedWebhookKey>,
 }
 
 /// A store that was settled.
@@ -35,8 +37,8 @@ pub(super) struct SettledStore {
     pub(super) forgotten: Vec<WorkspacePath>,
 }
 
-/// Migrates the store, ends what was pending in one transaction, takes over newer marks, and forgets again. The
-/// message for the owner is also queued if there is an owner, with fewer entries.
+/// Migrates the store, ends what was pending in one transaction, takes over newer marks and keys, and forgets again.
+/// The message for the owner is also queued if there is an owner, with fewer entries.
 pub(super) fn settle(
     home: &Path,
     since: &SinceBackup,
@@ -45,6 +47,7 @@ pub(super) fn settle(
 ) -> Result<SettledStore, OpenError> {
     store::change_offline(home, |store| {
         restored::keep_newer_marks(store, &since.marks)?;
+        tasks::restored::keep_webhook_keys(store, &since.webhook_keys)?;
         let forgotten = forget_again::in_store(store, &since.forgotten, &since.files)?;
         channels::restored::end_logins(store)?;
         let made = manifest.made.format("%Y-%m-%d %H:%M UTC").to_string();

@@ -1,4 +1,5 @@
-//! Background work in a restored backup: stops the tasks in progress, and skips the jobs that were due since.
+//! Background work in a restored backup: stops the tasks in progress, skips the jobs that were due since, and keeps the keys
+//! of webhook calls.
 
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, params};
@@ -16,6 +17,34 @@ pub struct SkippedJob {
     pub text: String,
     /// Next due time. None if it was to run once, and is paused.
     pub next: Option<DateTime<Utc>>,
+}
+
+/// The key of a webhook call that was accepted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AcceptedWebhookKey {
+    hook: String,
+    key: String,
+    at: Time,
+}
+
+/// Returns the keys of the webhook calls that were accepted.
+pub fn webhook_keys(store: &Connection) -> rusqlite::Result<Vec<AcceptedWebhookKey>> {
+    let mut rows = store.prepare("SELECT hook, key, at FROM webhook_calls")?;
+    let keys = rows.query_map([], |row| {
+        Ok(AcceptedWebhookKey { hook: row.get(0)?, key: row.get(1)?, at: row.get(2)? })
+    })?;
+    keys.collect()
+}
+
+/// Stores the keys of calls after the backup, so that a repeated call has no second effect. Their jobs are not in the backup.
+pub fn keep_webhook_keys(store: &Connection, keys: &[AcceptedWebhookKey]) -> rusqlite::Result<()> {
+    let mut keep = store.prepare(
+        "INSERT OR IGNORE INTO webhook_calls (hook, key, at, job) VALUES (?, ?, ?, NULL)",
+    )?;
+    for AcceptedWebhookKey { hook, key, at } in keys {
+        keep.execute(params![hook, key, at])?;
+    }
+    Ok(())
 }
 
 /// Stops all running background tasks, and drops alerts that wait. Returns their number.

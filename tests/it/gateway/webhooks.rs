@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use chrono::Utc;
 use hmac::{Hmac, Mac as _};
+use peacrab::backup::archive;
+use peacrab::backup::restore::{Existing, restore};
 use peacrab::gateway::Config;
 use peacrab::gateway::config::{Webhook, WebhookAction, WebhookProof};
 use peacrab::people::{Access, LOCAL};
@@ -180,6 +183,27 @@ async fn a_message_is_sent_as_it_is() {
         "<p><strong>the _door_</strong> says Look: [here](https://evil.example)<br />\n&lt;b&gt;now&lt;/b&gt;</p>\n"
     );
     rig.settled().await;
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_call_after_a_backup_is_known_after_its_restore() {
+    let mut rig = rig(by_token("ring")).await;
+    let file = rig.path().with_file_name("kept.tar.gz");
+    archive::write(&rig.path(), &file, Utc::now()).unwrap();
+    let token = format!("Bearer {TOKEN}");
+    let sent = [("Authorization", &*token), ("Idempotency-Key", "ring-1")];
+    assert_eq!(call_with(&rig, "x", &sent).await.status(), StatusCode::ACCEPTED);
+    rig.wait_until(|rig| rig.query("SELECT state FROM jobs") == ["done"]).await;
+    rig.settled().await;
+    rig.stop().await;
+    restore(&rig.path(), &file, Existing::Replace, Utc::now()).unwrap();
+    rig.start().await;
+    assert_eq!(call_with(&rig, "x", &sent).await.status(), StatusCode::OK);
+    assert_eq!(rig.query("SELECT state FROM jobs"), Vec::<String>::new());
+    let next = [("Authorization", &*token), ("Idempotency-Key", "ring-2")];
+    assert_eq!(call_with(&rig, "x", &next).await.status(), StatusCode::ACCEPTED);
+    rig.wait_until(|rig| rig.query("SELECT state FROM jobs") == ["done"]).await;
     rig.finish().await;
 }
 
