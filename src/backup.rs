@@ -1,6 +1,7 @@
 //! Backups of a home: one compressed archive with the store as it is at one moment, and the folders of the workspace.
 //! Not here: the config and the keys, which no backup contains.
 
+mod access;
 pub mod archive;
 mod forget_again;
 pub mod known_folder;

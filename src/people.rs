@@ -9,6 +9,7 @@ pub mod links;
 pub mod listing;
 pub mod page_accounts;
 pub mod persons;
+pub mod restored;
 pub mod revoking;
 mod roles;
 

@@ -20,6 +20,7 @@ mod observer;
 mod offline;
 mod pages;
 mod progress;
+mod row_numbers;
 mod schema;
 mod savepoint;
 mod searches;
@@ -63,6 +64,7 @@ pub use offline::{
     refuse_unmigrated, rewrite_offline, snapshot, try_read,
 };
 pub use pages::DatabasePages;
+pub use row_numbers::{NewestRowNumber, newest_row_numbers, skip_row_numbers};
 pub use savepoint::in_savepoint;
 pub use schema::{MigrationObserver, MigrationProgress, newest as newest_schema};
 use searches::Searches;

@@ -19,11 +19,8 @@ use super::{
     settle,
 };
 use crate::atomic_file;
-use crate::bus::restored::channel_marks;
-use crate::memory::forgotten::{self, ForgottenRecord};
 use crate::replies::RestoredWork;
 use crate::store::{self, HomeLock, OpenError, StoreError};
-use crate::tasks::restored::webhook_keys;
 use crate::workspace::lost::RECORD;
 
 /// The folder into which an archive is unpacked.
@@ -266,13 +263,7 @@ fn prepare(
         }
         Err(error) => return Err(unusable(home, file, error)),
     }
-    // Of a home that has gone on since the backup.
-    let marks = store::try_read(home, channel_marks).unwrap_or_default();
-    let webhook_keys = store::try_read(home, webhook_keys).unwrap_or_default();
-    let forgotten = forgotten_since(home, unpacked);
-    let files = forget_again::in_files(unpacked, &forgotten);
-    let files = files.map_err(|error| BackupError::StillKnown(format!("{error:#}")))?;
-    let since = settle::SinceBackup { marks, forgotten, files, webhook_keys };
+    let since = settle::SinceBackup::read(home, unpacked)?;
     let settled = settle::settle(unpacked, &since, &manifest, now);
     let settled = settled.map_err(|error| unusable(home, file, error))?;
     let deleted = forget_again::delete(unpacked, &settled.forgotten);
@@ -287,14 +278,6 @@ fn prepare(
         made.map_err(|error| unwritable(&folder, error))?;
     }
     Ok((manifest, settled))
-}
-
-/// Returns the records of the home that the backup does not have. Times would tell less, because a clock may have been
-/// behind or ahead.
-fn forgotten_since(home: &Path, unpacked: &Path) -> Vec<ForgottenRecord> {
-    let read = |home: &Path| store::try_read(home, forgotten::all).unwrap_or_default();
-    let known = read(unpacked);
-    read(home).into_iter().filter(|record| !known.contains(record)).collect()
 }
 
 fn damaged(file: &Path, why: impl std::fmt::Display) -> BackupError {

@@ -3,7 +3,7 @@
 use rusqlite::{Connection, params};
 
 use crate::bus::journal::{InboundOutcome, read_address};
-use crate::store::{LenientJson, Time};
+use crate::store::{self, LenientJson, NewestRowNumber, Time};
 use crate::types::message::{Address, Body, ChannelName};
 
 /// A message that was pending when the backup was made.
@@ -53,6 +53,18 @@ pub fn end_outgoing(store: &Connection) -> rusqlite::Result<Vec<PendingMessage>>
     )?;
     store.execute("UPDATE outbox SET unexplained = 0 WHERE unexplained = 1", [])?;
     Ok(pending)
+}
+
+/// Deliveries that a backup of unknown age may lack. Far more than a home has in its life.
+const SKIPPED_DELIVERIES: i64 = 1_000_000;
+
+/// Has the next deliveries get numbers that none after the backup had: a button of these names its delivery, and would
+/// be one of another question.
+pub fn skip_delivery_numbers(store: &Connection) -> rusqlite::Result<()> {
+    let newest: i64 =
+        store.query_row("SELECT ifnull(max(id), 0) FROM outbox", [], |row| row.get(0))?;
+    let (table, number) = ("outbox".to_owned(), newest + SKIPPED_DELIVERIES);
+    store::skip_row_numbers(store, &[NewestRowNumber { table, number }])
 }
 
 /// A channel's position in its platform's events.

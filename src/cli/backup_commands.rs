@@ -121,6 +121,11 @@ pub(super) fn restore(
             "before": restored.before,
             "links": links.collect::<Vec<_>>(),
             "pending": restored.pending,
+            "access": {
+                "known": work.access.is_known,
+                "taken": work.access.taken,
+                "given": work.access.given,
+            },
             "pending_work": {
                 "incoming": work.incoming,
                 "outgoing": work.outgoing,
@@ -147,7 +152,7 @@ pub(super) fn restore(
             link.target.display()
         ));
     }
-    print::line(&restored.pending);
+    print::line(&on.name_commands(&restored.pending));
     let config = config::file(home, on.config.as_deref());
     if !config.exists() {
         print::line(&format!(

@@ -1,8 +1,10 @@
 //! Ends the turns that were in progress when a backup was made, and the calls that waited for people or others.
+//! Permanent approvals that were revoked since are revoked again.
 
 use chrono::{DateTime, Utc};
-use rusqlite::{Connection, params_from_iter};
+use rusqlite::{Connection, params, params_from_iter};
 
+use super::asks::Grant;
 use super::transcript;
 use crate::bus::journal::read_address;
 use crate::store::Time;
@@ -42,9 +44,9 @@ pub fn end_turns(store: &Connection) -> rusqlite::Result<EndedTurns> {
     Ok(EndedTurns { count: open.len(), calls })
 }
 
-/// Drops the calls that nobody could be asked about: approved ones that wait for others, those whose report is held back, and
-/// those that people were shown and that could be approved when the backup was made, because they may have been made since.
-/// Returns them, oldest first. Also drops those of turns that have ended without a report.
+/// Drops the calls that nobody could be asked about: approved ones that wait for others, those whose report is held
+/// back, and those that people were shown and that could be approved when the backup was made, because they may have
+/// been made since. Returns them, oldest first. Also drops those of turns that have ended without a report.
 pub fn end_calls(store: &Connection, made: DateTime<Utc>) -> rusqlite::Result<Vec<PendingCall>> {
     let pending = calls_by(
         store,
@@ -72,4 +74,36 @@ fn calls_by(
         Ok(PendingCall { to: read_address(row)?, tool: row.get(3)? })
     })?;
     calls.collect()
+}
+
+/// The permanent approvals that differ between a backup and the home that it replaces.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GrantChanges {
+    /// Those that were revoked since, and are revoked again.
+    pub taken: Vec<Grant>,
+    /// Those that were given since, and are not kept.
+    pub given: Vec<Grant>,
+}
+
+/// Returns all permanent approvals.
+pub fn all_grants(store: &Connection) -> rusqlite::Result<Vec<Grant>> {
+    let mut rows = store.prepare("SELECT channel, sender, tool FROM grants ORDER BY since")?;
+    let grants = rows.query_map([], |row| {
+        Ok(Grant { channel: row.get(0)?, sender: row.get(1)?, tool: row.get(2)? })
+    })?;
+    grants.collect()
+}
+
+/// Revokes the permanent approvals that the replaced home does not have any more.
+pub fn keep_common_grants(store: &Connection, since: &[Grant]) -> rusqlite::Result<GrantChanges> {
+    let backup = all_grants(store)?;
+    let given = since.iter().filter(|grant| !backup.contains(*grant)).cloned().collect();
+    let taken: Vec<_> = backup.into_iter().filter(|grant| !since.contains(grant)).collect();
+    for Grant { channel, sender, tool } in &taken {
+        store.execute(
+            "DELETE FROM grants WHERE channel = ? AND sender = ? AND tool = ?",
+            params![channel, sender, tool],
+        )?;
+    }
+    Ok(GrantChanges { taken, given })
 }

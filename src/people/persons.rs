@@ -126,7 +126,7 @@ pub fn name_of_person(store: &Connection, person: PersonId) -> rusqlite::Result<
 }
 
 /// An account of a person.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PersonAccount {
     pub channel: ChannelName,
     pub sender: SenderId,

@@ -6,9 +6,10 @@ use rusqlite::{Connection, params};
 
 use super::links;
 use super::listing;
-use super::persons::{PersonAccount, accounts_of_same, person_of};
+use super::persons::{PersonAccount, accounts_of_same, person_of, record_account};
 use super::roles::paired_role;
-use super::{People, Role};
+use super::{People, Role, name_of};
+use crate::types::message::Sender;
 use crate::types::person::PersonId;
 
 /// The outcome of revoking the access of an account.
@@ -48,12 +49,19 @@ pub fn revoke(
         delete_pairing(store, account)?;
         return Ok(Revocation::Revoked { accounts: vec![account.clone()], parted: Some(parted) });
     }
-    if accounts.is_empty() {
+    let is_unwritten = accounts.is_empty();
+    if is_unwritten {
         accounts.push(account.clone());
     }
+    let name = name_of(store, &account.channel, &account.sender)?;
     let mut had_access = false;
     for it in &accounts {
         had_access |= delete_pairing(store, it)?;
+    }
+    if is_unwritten && had_access {
+        // Else the restore of a backup could not tell that it had access.
+        let sender = Sender::person(account.sender.as_str(), name);
+        record_account(store, &account.channel, &sender, now)?;
     }
     if let Some(person) = person_of(store, &account.channel, &account.sender)? {
         had_access |= listing::forget_role(store, person)?;

@@ -2,7 +2,7 @@
 
 use std::fmt::{Display, Write as _};
 
-use super::as_is;
+use super::{as_is, shown_name};
 use crate::short_text::shortened;
 
 /// Entries of each kind that a chat message lists; the others are counted.
@@ -23,6 +23,42 @@ pub struct RestoredWork {
     pub tasks: usize,
     /// Number of times that something was forgotten since the backup, which is forgotten again.
     pub forgotten: usize,
+    pub access: RestoredAccess,
+}
+
+/// The access of people in a restored backup, in sentences.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RestoredAccess {
+    /// False if nobody knows what has changed since the backup.
+    pub is_known: bool,
+    /// Rights that were taken from people since, and are taken again.
+    pub taken: Vec<String>,
+    /// Rights that people were given since, and do not have any more.
+    pub given: Vec<String>,
+}
+
+/// Rights of people that have changed since the backup.
+pub const ACCESS_REMOVED: &str = "removed";
+pub const ACCESS_BLOCKED: &str = "blocked";
+pub const ACCESS_UNBLOCKED: &str = "unblocked";
+pub const ACCESS_LINKED: &str = "linked accounts";
+pub const ACCESS_UNLINKED: &str = "no longer linked to the other accounts";
+
+/// A role that has changed since the backup. None is at most the role that the config gives.
+pub fn role_since(since: Option<&str>, backup: Option<&str>) -> String {
+    let name = |role: Option<&str>| role.unwrap_or("no role");
+    format!("{} (in the backup: {})", name(since), name(backup))
+}
+
+/// A right of a person that has changed since the backup. An account is `123 on home`.
+pub fn access_since(name: impl Display, accounts: &[String], right: &str) -> String {
+    let accounts: Vec<_> = accounts.iter().map(as_is).collect();
+    format!("{}, {}: {right}", shown_name(name), accounts.join(", "))
+}
+
+/// A permanent approval that has changed since the backup.
+pub fn always_approved(account: impl Display, tool: impl Display) -> String {
+    format!("{}: {} always approved", as_is(account), as_is(tool))
 }
 
 /// Tells the owner what was not done, with so many entries of each kind.
@@ -33,13 +69,27 @@ pub fn restored(made: &str, work: &RestoredWork, listed_max: usize) -> String {
     if work.forgotten > 0 {
         text += " I have again deleted everything that you had me forget since then.";
     }
+    if !work.access.is_known {
+        text += " I don't know what you have changed about people since then, so roles and blocks are those of that time: \
+                 please look at `peacrab people`.";
+    }
+    add_pending(&mut text, work, listed_max);
+    let RestoredAccess { taken, given, .. } = &work.access;
+    list(&mut text, "Taken from people since then, and taken again", taken, listed_max);
+    list(&mut text, "Given to people since then, and not kept", given, listed_max);
+    text
+}
+
+/// Adds the pending work, or that there is none.
+fn add_pending(text: &mut String, work: &RestoredWork, listed_max: usize) {
     let RestoredWork { incoming, outgoing, calls, jobs, turns, tasks, .. } = work;
     let is_any_listed = [incoming, outgoing, calls, jobs].iter().any(|it| !it.is_empty());
     if !is_any_listed && *turns == 0 && *tasks == 0 {
-        return text + " It had no pending work.";
+        *text += " It had no pending work.";
+        return;
     }
-    text += " I didn't do its pending work, because it may have been done since:";
-    let mut list = |title: &str, entries: &[String]| list(&mut text, title, entries, listed_max);
+    *text += " I didn't do its pending work, because it may have been done since:";
+    let mut list = |title: &str, entries: &[String]| list(text, title, entries, listed_max);
     list("Messages that were not answered yet", incoming);
     list("Messages of mine that were not sent yet", outgoing);
     list("Calls that were not made yet", calls);
@@ -50,7 +100,7 @@ pub fn restored(made: &str, work: &RestoredWork, listed_max: usize) -> String {
     if *tasks > 0 {
         let _ = write!(text, "\n\nBackground tasks that were running: {tasks}.");
     }
-    text + "\n\nPlease ask again for anything you still need."
+    *text += "\n\nPlease ask again for anything you still need.";
 }
 
 fn list(text: &mut String, title: &str, entries: &[String], listed_max: usize) {

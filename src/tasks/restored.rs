@@ -1,5 +1,5 @@
-//! Background work in a restored backup: stops the tasks in progress, skips the jobs that were due since, and keeps the keys
-//! of webhook calls.
+//! Background work in a restored backup: stops the tasks in progress, skips the jobs that were due since, and keeps the
+//! keys of webhook calls.
 
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, params};
@@ -36,7 +36,8 @@ pub fn webhook_keys(store: &Connection) -> rusqlite::Result<Vec<AcceptedWebhookK
     keys.collect()
 }
 
-/// Stores the keys of calls after the backup, so that a repeated call has no second effect. Their jobs are not in the backup.
+/// Stores the keys of calls after the backup, so that a repeated call has no second effect. Their jobs are not in the
+/// backup.
 pub fn keep_webhook_keys(store: &Connection, keys: &[AcceptedWebhookKey]) -> rusqlite::Result<()> {
     let mut keep = store.prepare(
         "INSERT OR IGNORE INTO webhook_calls (hook, key, at, job) VALUES (?, ?, ?, NULL)",

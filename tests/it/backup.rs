@@ -193,6 +193,7 @@ async fn a_restore_lists_all_that_was_pending_and_says_which_links_it_replaced()
     let restored: Value = serde_json::from_str(&ended.out).unwrap();
     assert_eq!(restored["pending_work"]["outgoing"].as_array().unwrap().len(), 12, "{restored}");
     assert_eq!(restored["links"], json!([]));
+    assert_eq!(restored["access"], json!({"known": true, "taken": [], "given": []}));
 }
 
 #[tokio::test]
@@ -504,6 +505,8 @@ async fn a_backup_has_every_folder_of_the_home_and_its_memory() {
     let ended = elsewhere.run(&["restore", file.to_str().unwrap()]).await;
     assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
     assert!(!ended.out.contains("There is no config"), "{ended:?}");
+    let look = format!("those of that time: please look at {}people`.", elsewhere.here());
+    assert!(ended.out.contains(&look), "{ended:?}");
     for name in files {
         let text = fs::read_to_string(elsewhere.home().join(name));
         assert_eq!(text.ok(), Some(format!("I am {name}")));

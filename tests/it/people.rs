@@ -5,6 +5,7 @@ mod isolation;
 mod links;
 mod orders;
 mod removal;
+mod restored;
 mod revoking;
 mod telling;
 
