@@ -33,16 +33,18 @@ use std::process::ExitCode;
 
 use chrono::Utc;
 use chrono_tz::Tz;
-use clap::Parser as _;
+use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _};
+use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use crate::agent;
+use crate::agent::{self, BudgetCommand, PeopleCommand};
 use crate::channels::markup::unescaped;
 use crate::config::{self, Environment};
 use crate::control::listing::Listing;
 use crate::control::{ChatLine, ControlRequest, Response};
 use crate::daemon::Daemon;
 use crate::daemon::logging;
+use crate::replies;
 use crate::tasks::heartbeat::HeartbeatRequest;
 use crate::types::commands::CommandId;
 use crate::workspace::Workspace;
@@ -52,6 +54,7 @@ use init::InitOptions;
 use invocation::{Invocation, done, shown};
 use print::ResultForm;
 use run::run_until_end;
+use shell_words::in_shell;
 
 /// Files and name lookups: these threads are made when they are needed and go after a second. So
 /// many that lookups which hang without a network keep no file waiting.
@@ -71,8 +74,8 @@ const STOPPED: u8 = 130;
 
 /// Runs a command line: 0 done, 1 failed, 2 used wrongly; of `send` also 3 lost, 4 not arrived yet; of `chat` 130 stopped.
 pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
-    let mut cli = match Cli::try_parse_from(args) {
-        Ok(cli) => cli,
+    let (mut cli, form) = match parse(&args.collect::<Vec<_>>()) {
+        Ok(parsed) => parsed,
         Err(error) if error.use_stderr() => {
             help::show(&error);
             return ExitCode::from(USED_WRONGLY);
@@ -99,15 +102,50 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
     runtime.map(tokio::runtime::Runtime::shutdown_background).ok();
     match done {
         Ok(code) => with_output(code),
-        Err(error) => match error.downcast_ref() {
-            Some(faults) => refuse(&on, faults),
-            None => {
-                print::error(&on.name_commands(&format!("peacrab: {error:#}")));
-                ExitCode::FAILURE
-            }
-        },
+        Err(error) => fail(&on, &error, form),
     }
 }
+
+/// Reads a command line. Returns also the form in which it wants the result.
+fn parse(args: &[OsString]) -> Result<(Cli, ResultForm), clap::Error> {
+    let matches = match Cli::command().try_get_matches_from(args) {
+        Err(error) if error.use_stderr() => {
+            help::with_whole_usage(Cli::command()).try_get_matches_from(args)?
+        }
+        parsed => parsed?,
+    };
+    let cli = Cli::from_arg_matches(&matches);
+    let cli = cli.map_err(|error| error.format(&mut Cli::command()))?;
+    Ok((cli, ResultForm::of(is_json(&matches))))
+}
+
+/// Returns true if a command has the option `--json`.
+fn is_json(matches: &ArgMatches) -> bool {
+    let is_here = matches.try_get_one::<bool>("json").ok().flatten().is_some_and(|json| *json);
+    is_here || matches.subcommand().is_some_and(|(_, below)| is_json(below))
+}
+
+/// Says why a command failed; to a script also on the standard output, if the command has shown nothing there.
+fn fail(on: &Invocation, error: &anyhow::Error, form: ResultForm) -> ExitCode {
+    let faults = error.downcast_ref::<config::ConfigErrors>();
+    if form == ResultForm::Json && !print::has_shown() {
+        let words = faults.map_or_else(|| format!("{error:#}"), ToString::to_string);
+        print::json(&json!({ "error": on.name_commands(&words) }));
+    }
+    if let Some(faults) = faults {
+        return refuse(on, faults);
+    }
+    print::error(&on.name_commands(&format!("peacrab: {error:#}")));
+    match error.is::<WrongWords>() {
+        true => ExitCode::from(USED_WRONGLY),
+        false => ExitCode::FAILURE,
+    }
+}
+
+/// Words of a command line that its command does not know. The text says which it takes.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct WrongWords(String);
 
 /// Returns the exit code of a command that was carried out: that of a failure if its output was lost.
 fn with_output(code: ExitCode) -> ExitCode {
@@ -137,6 +175,7 @@ async fn handle(on: &Invocation, command: Option<CliCommand>) -> anyhow::Result<
 
 async fn carry_out(on: &Invocation, command: CliCommand) -> anyhow::Result<ExitCode> {
     let Invocation { home, environment, .. } = on;
+    check_words(on, &command)?;
     match command {
         CliCommand::Run => return run::run(on).await,
         CliCommand::Reload => {
@@ -195,13 +234,9 @@ async fn carry_out(on: &Invocation, command: CliCommand) -> anyhow::Result<ExitC
         }
         CliCommand::Cron(cron) => cron::handle(on, cron).await?,
         CliCommand::Heartbeat { wish, json } => {
-            anyhow::ensure!(
-                !json || wish == HeartbeatRequest::Show,
-                "--json shows the heartbeat, and cannot be given with an order"
-            );
             print::line(&shown(on.ask(&ControlRequest::Heartbeat { wish, json }).await?)?);
         }
-        CliCommand::Sessions { command } => sessions::handle(on, command).await?,
+        CliCommand::Sessions { command, json } => sessions::handle(on, command, json).await?,
         CliCommand::Web(web) => print::line(&web.handle(on).await?),
         CliCommand::Pair(Pair::List { json: true }) => {
             let people = chat::listing(home, Listing::Pairings, Tz::UTC).await?;
@@ -221,6 +256,32 @@ async fn carry_out(on: &Invocation, command: CliCommand) -> anyhow::Result<ExitC
         lists => list(on, lists).await?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Returns an error for words that a command does not know, before anybody is asked.
+fn check_words(on: &Invocation, command: &CliCommand) -> Result<(), WrongWords> {
+    // The words are those of a chat.
+    let refused = |usage: &str| Err(WrongWords(in_shell(&unescaped(usage), &on.program())));
+    match command {
+        CliCommand::People { words, purge, .. } => {
+            let words = words.iter().map(String::as_str).chain(purge.then_some("purge"));
+            match PeopleCommand::parse(words) {
+                Some(_) => Ok(()),
+                None => refused(replies::PEOPLE_USAGE),
+            }
+        }
+        CliCommand::Budget { words, .. } => {
+            match BudgetCommand::parse(words.iter().map(String::as_str)) {
+                Some(_) => Ok(()),
+                None => refused(replies::BUDGET_USAGE.trim_start()),
+            }
+        }
+        CliCommand::Heartbeat { wish, json: true } if *wish != HeartbeatRequest::Show => {
+            let words = "--json shows the heartbeat, and cannot be given with an order";
+            Err(WrongWords(words.to_owned()))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Shows the state of the daemon. Fails if it is unhealthy, for a health check.

@@ -205,7 +205,9 @@ async fn damage_that_stops_the_start_is_told_to_the_owner_once_and_named_by_stat
             assert_eq!(told(), times);
         }
         let ended = fixture.run(&["status", "--json"]).await;
-        assert_eq!((ended.code, ended.out.as_str()), (Some(1), ""), "{ended:?}");
+        assert_eq!(ended.code, Some(1), "{ended:?}");
+        let error: Value = serde_json::from_str(&ended.out).unwrap();
+        assert!(error["error"].as_str().unwrap().contains(&found_damage(&fixture)), "{ended:?}");
         assert!(ended.err.contains(&found_damage(&fixture)), "{ended:?}");
         // It is whole again, so the next damage is a new one.
         for ending in ["-wal", "-shm"] {
