@@ -286,7 +286,8 @@ fn check_words(on: &Invocation, command: &CliCommand) -> Result<(), WrongWords> 
 
 /// Shows the state of the daemon. Fails if it is unhealthy, for a health check.
 async fn show_status(on: &Invocation, json: bool) -> anyhow::Result<ExitCode> {
-    let status = chat::status(&on.home).await?;
+    let mut status = chat::status(&on.home).await?;
+    status.config_warnings = check::count_warnings(on);
     match json {
         true => print::line(&serde_json::to_string_pretty(&status)?),
         false => print::wrapped("", &on.name_commands(&print::status(&status))),

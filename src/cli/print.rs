@@ -212,9 +212,15 @@ pub(super) fn status(status: &Status) -> String {
     if let Some(IndexCount { parts, done, total }) = status.indexing {
         text += &(replies::indexing(parts.name(), done, total) + "\n");
     }
+    if let Some(count) = status.config_warnings.filter(|count| *count > 0) {
+        text += &(replies::config_has_warnings(count) + "\n");
+    }
     text += &disk_line(status);
     for (name, channel) in &status.channels {
         let _ = writeln!(text, "channel {name}: {}", channel_line(channel));
+    }
+    for (name, waiting) in &status.removed_channels {
+        let _ = writeln!(text, "channel {name}: {}", replies::channel_is_removed(*waiting));
     }
     for (name, server) in &status.mcp {
         let link = match (&server.trouble, server.up) {
