@@ -390,6 +390,23 @@ async fn the_owner_hears_of_a_lost_log_also_after_a_start_that_was_refused() {
 }
 
 #[tokio::test]
+async fn the_owner_hears_of_a_lost_log_also_where_it_cannot_be_recorded() {
+    let api = BotApi::start().await;
+    let fixture = ProgramFixture::new(&home(&api));
+    let daemon = fixture.daemon().await;
+    api.say(&said(&ADA, "hello"));
+    api.wait_for_words(ADA.id, "You said: hello").await;
+    daemon.terminate().await;
+    // From now on, the database itself knows the owner.
+    fixture.daemon().await.kill().await;
+    fs::remove_file(fixture.home().join("state.db-wal")).unwrap();
+    // Nothing can be recorded, as on a full disk.
+    fs::create_dir(fixture.home().join("starts.json.new")).unwrap();
+    let _daemon = fixture.daemon().await;
+    api.wait_for_words(ADA.id, "state.db-wal").await;
+}
+
+#[tokio::test]
 async fn the_owner_hears_once_of_a_log_that_was_lost() {
     let api = BotApi::start().await;
     let fixture = ProgramFixture::new(&home(&api));
