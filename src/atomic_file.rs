@@ -4,7 +4,7 @@ use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, chownat, fchown, fstat, openat};
 use rustix::io::Errno;
@@ -17,9 +17,7 @@ pub const PRIVATE: u32 = 0o600;
 /// nothing. If root runs it in a home of another account, the file is that account's.
 pub fn replace(file: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     let folder = file.parent().unwrap_or(Path::new("."));
-    let mut name = file.file_name().unwrap_or_default().to_owned();
-    name.push(".new");
-    let new_path = folder.join(name);
+    let new_path = with_ending(file, ".new");
     // A crash may have left a file there.
     fs::remove_file(&new_path).ok();
     let mut options = OpenOptions::new();
@@ -38,6 +36,13 @@ pub fn replace(file: &Path, content: &[u8], mode: u32) -> io::Result<()> {
         return Err(error);
     }
     File::open(folder)?.sync_all()
+}
+
+/// Returns the path of a file beside this one, whose name is this one's with an ending.
+pub fn with_ending(file: &Path, ending: &str) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(ending);
+    name.into()
 }
 
 /// Returns the owner of the file that is replaced; of its folder, if root has left that file there, or there is none.

@@ -36,14 +36,16 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use chrono::Utc;
-use clap::Parser as _;
+use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _};
+use serde_json::json;
 
-use crate::agent;
+use crate::agent::{self, BudgetCommand, PeopleCommand};
 use crate::channels::markup::unescaped;
 use crate::config::{self, Environment};
 use crate::control::listing::Listing;
 use crate::control::{ControlRequest, Response};
 use crate::daemon::logging;
+use crate::replies;
 use crate::tasks::heartbeat::HeartbeatRequest;
 use crate::types::commands::CommandId;
 use crate::workspace::Workspace;
@@ -52,6 +54,7 @@ use chat::ChatOptions;
 use init::InitOptions;
 use invocation::{Invocation, done, shown};
 use print::ResultForm;
+use shell_words::in_shell;
 use talk::{ask_command, talk};
 
 /// Files and name lookups: these threads are made when they are needed and go after a second. So
@@ -66,8 +69,8 @@ const USED_WRONGLY: u8 = 2;
 
 /// Runs a command line: 0 done, 1 failed, 2 used wrongly; of `send` also 3 lost, 4 not arrived yet; of `chat` 130 stopped.
 pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
-    let mut cli = match Cli::try_parse_from(args) {
-        Ok(cli) => cli,
+    let (mut cli, form) = match parse(&args.collect::<Vec<_>>()) {
+        Ok(parsed) => parsed,
         Err(error) if error.use_stderr() => {
             help::show(&error);
             return ExitCode::from(USED_WRONGLY);
@@ -94,15 +97,50 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
     runtime.map(tokio::runtime::Runtime::shutdown_background).ok();
     match done {
         Ok(code) => with_output(code),
-        Err(error) => match error.downcast_ref() {
-            Some(faults) => refuse(&on, faults),
-            None => {
-                print::error(&on.name_commands(&format!("peacrab: {error:#}")));
-                ExitCode::FAILURE
-            }
-        },
+        Err(error) => fail(&on, &error, form),
     }
 }
+
+/// Reads a command line. Returns also the form in which it wants the result.
+fn parse(args: &[OsString]) -> Result<(Cli, ResultForm), clap::Error> {
+    let matches = match Cli::command().try_get_matches_from(args) {
+        Err(error) if error.use_stderr() => {
+            help::with_whole_usage(Cli::command()).try_get_matches_from(args)?
+        }
+        parsed => parsed?,
+    };
+    let cli = Cli::from_arg_matches(&matches);
+    let cli = cli.map_err(|error| error.format(&mut Cli::command()))?;
+    Ok((cli, ResultForm::of(is_json(&matches))))
+}
+
+/// Returns true if a command has the option `--json`.
+fn is_json(matches: &ArgMatches) -> bool {
+    let is_here = matches.try_get_one::<bool>("json").ok().flatten().is_some_and(|json| *json);
+    is_here || matches.subcommand().is_some_and(|(_, below)| is_json(below))
+}
+
+/// Says why a command failed; to a script also on the standard output, if the command has shown nothing there.
+fn fail(on: &Invocation, error: &anyhow::Error, form: ResultForm) -> ExitCode {
+    let faults = error.downcast_ref::<config::ConfigErrors>();
+    if form == ResultForm::Json && !print::has_shown() {
+        let words = faults.map_or_else(|| format!("{error:#}"), ToString::to_string);
+        print::json(&json!({ "error": on.name_commands(&words) }));
+    }
+    if let Some(faults) = faults {
+        return refuse(on, faults);
+    }
+    print::error(&on.name_commands(&format!("peacrab: {error:#}")));
+    match error.is::<WrongWords>() {
+        true => ExitCode::from(USED_WRONGLY),
+        false => ExitCode::FAILURE,
+    }
+}
+
+/// Words of a command line that its command does not know. The text says which it takes.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct WrongWords(String);
 
 /// Returns the exit code of a command that was carried out: that of a failure if its output was lost.
 fn with_output(code: ExitCode) -> ExitCode {
@@ -132,11 +170,12 @@ async fn handle(on: &Invocation, command: Option<CliCommand>) -> anyhow::Result<
 
 async fn carry_out(on: &Invocation, command: CliCommand) -> anyhow::Result<ExitCode> {
     let Invocation { home, environment, .. } = on;
+    check_words(on, &command)?;
     match command {
         CliCommand::Run => return run::run(on).await,
         CliCommand::Reload { json } => {
             let asked = chat::ask(home, &ControlRequest::Reload { json }).await;
-            print::line(&on.report(ResultForm::of(json), asked.and_then(shown))?);
+            print::line(&asked.and_then(shown)?);
         }
         CliCommand::Chat { message, session, verbose } => {
             let is_piped = message.is_none();
@@ -191,13 +230,9 @@ async fn carry_out(on: &Invocation, command: CliCommand) -> anyhow::Result<ExitC
         }
         CliCommand::Cron(cron) => cron::handle(on, cron).await?,
         CliCommand::Heartbeat { wish, json } => {
-            anyhow::ensure!(
-                !json || wish == HeartbeatRequest::Show,
-                "--json shows the heartbeat, and cannot be given with an order"
-            );
             print::line(&shown(on.ask(&ControlRequest::Heartbeat { wish, json }).await?)?);
         }
-        CliCommand::Sessions { command } => sessions::handle(on, command).await?,
+        CliCommand::Sessions { command, json } => sessions::handle(on, command, json).await?,
         CliCommand::Web(web) => print::line(&web.handle(on).await?),
         CliCommand::People { mut words, purge, json: false } => {
             words.extend(purge.then(|| "purge".to_owned()));
@@ -212,9 +247,36 @@ async fn carry_out(on: &Invocation, command: CliCommand) -> anyhow::Result<ExitC
     Ok(ExitCode::SUCCESS)
 }
 
+/// Returns an error for words that a command does not know, before anybody is asked.
+fn check_words(on: &Invocation, command: &CliCommand) -> Result<(), WrongWords> {
+    // The words are those of a chat.
+    let refused = |usage: &str| Err(WrongWords(in_shell(&unescaped(usage), &on.program())));
+    match command {
+        CliCommand::People { words, purge, .. } => {
+            let words = words.iter().map(String::as_str).chain(purge.then_some("purge"));
+            match PeopleCommand::parse(words) {
+                Some(_) => Ok(()),
+                None => refused(replies::PEOPLE_USAGE),
+            }
+        }
+        CliCommand::Budget { words, .. } => {
+            match BudgetCommand::parse(words.iter().map(String::as_str)) {
+                Some(_) => Ok(()),
+                None => refused(replies::BUDGET_USAGE.trim_start()),
+            }
+        }
+        CliCommand::Heartbeat { wish, json: true } if *wish != HeartbeatRequest::Show => {
+            let words = "--json shows the heartbeat, and cannot be given with an order";
+            Err(WrongWords(words.to_owned()))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Shows the state of the daemon. Fails if it is unhealthy, for a health check.
 async fn show_status(on: &Invocation, json: bool) -> anyhow::Result<ExitCode> {
-    let status = chat::status(&on.home).await?;
+    let mut status = chat::status(&on.home).await?;
+    status.config_warnings = check::count_warnings(on);
     match json {
         true => print::line(&serde_json::to_string_pretty(&status)?),
         false => print::wrapped("", &on.name_commands(&print::status(&status))),

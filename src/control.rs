@@ -36,8 +36,8 @@ pub use protocol::{
     ACTIONS_MAX, ChannelStatus, ChatLine, ControlRequest, MESSAGE_BYTES_MAX, McpServerStatus,
     Response, SessionsRequest, Status,
 };
-pub(crate) use server::channel_statuses;
 pub use server::{ControlServer, ReloadReport, ReloadRequest};
+pub(crate) use server::{channel_statuses, removed_channels};
 use socket::is_ours;
 pub use socket::{SOCKET, bind, connect};
 
@@ -338,9 +338,11 @@ pub async fn status(server: &ControlServer) -> Result<Status, StoreError> {
         tokens_30_days: used.input + used.output,
         indexing: server.indexing.count(),
         channels: channel_statuses(server).await?,
+        removed_channels: removed_channels(server).await?,
         mcp: mcp.collect(),
         shell: server.agent.shell.clone(),
         heartbeat: turns.heartbeat.describe().await?,
+        config_warnings: None,
     })
 }
 

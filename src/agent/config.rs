@@ -61,4 +61,9 @@ impl Config {
         };
         self.safe_mode.is_some() && (task.kind.starts_without_request() || is_of_before)
     }
+
+    /// Returns true if safe mode holds back a message of such a task in a conversation, as a job has that works there.
+    pub(super) fn holds_back_message_of(&self, task: TaskKind) -> bool {
+        self.safe_mode.is_some() && task.starts_without_request()
+    }
 }

@@ -15,7 +15,7 @@ use crate::conversation::transcript::UnreadableTurn;
 use crate::services::Services;
 use crate::store::StoreError;
 use crate::turn::suspension;
-use crate::types::origin::Origin;
+use crate::types::origin::{Origin, TaskKind};
 
 /// Commands and asks that were read from the store.
 pub(super) struct CommandsAndAsks {
@@ -88,7 +88,10 @@ impl Agent {
             Ok(CommandsAndAsks { controls, unreadable, unreadable_turns, overdue, next_expiry })
         };
         let Self { services, config, work_queue, suspended, .. } = self;
-        let served = |origin: &Origin| serves(config, services, origin);
+        let served = |origin: &Origin, author: Option<TaskKind>| {
+            let is_held = author.is_some_and(|task| config.holds_back_message_of(task));
+            !is_held && serves(config, services, origin)
+        };
         let Refreshed { beside: mut found, is_complete, stopped, unreadable } =
             work_queue.refresh(services, suspended, served, beside).await?;
         found.unreadable_turns = unreadable;

@@ -14,7 +14,7 @@ use super::claim::Claim;
 use super::running::Running;
 use super::steering::PendingParts;
 use super::work_queue::Person;
-use crate::bus::journal::{self, RowId, RowRange, WaitingMessage};
+use crate::bus::journal::{self, NextAuthor, RowId, RowRange, WaitingMessage};
 use crate::conversation::settings::settings_for;
 use crate::store::StoreError;
 use crate::turn::draft::Draft;
@@ -79,10 +79,14 @@ impl Agent {
         newest: RowId,
     ) -> Result<(Vec<WaitingMessage>, Option<Duration>), StoreError> {
         let at = origin.clone();
+        let speaker = match self.config.safe_mode {
+            Some(_) => NextAuthor::FirstOfRequest,
+            None => NextAuthor::First,
+        };
         let query = move |store: &_| {
             let mode = settings_for(store, &at)?.queue;
             let rows = RowRange { after: RowId(0), until: newest };
-            Ok((mode, journal::next(store, &at, rows, None)?))
+            Ok((mode, journal::next(store, &at, rows, speaker)?))
         };
         let (mode, mut rows) = self.read(query).await?;
         let is_apart =

@@ -6,7 +6,7 @@ use chrono::Utc;
 use tokio::sync::mpsc::error::TrySendError;
 
 use crate::agent::Agent;
-use crate::bus::journal::{self, RowId, RowRange, WaitingMessage};
+use crate::bus::journal::{self, NextAuthor, RowId, RowRange, WaitingMessage};
 use crate::conversation::settings::settings_for;
 use crate::conversation::transcript::UnfinishedTurn;
 use crate::store::StoreError;
@@ -59,7 +59,7 @@ impl Agent {
         let Some(running) = self.running.get(origin) else { return Ok(None) };
         let (at, author) = (origin.clone(), running.author.clone());
         let rows = RowRange { after: running.given, until: newest };
-        let read_next = move |store: &_| journal::next(store, &at, rows, Some(&author));
+        let read_next = move |store: &_| journal::next(store, &at, rows, NextAuthor::Of(&author));
         let rows = self.read(read_next).await?;
         if rows.first().is_some_and(|first| self.failing.must_begin_alone(origin, first.id)) {
             return Ok(None);
@@ -96,7 +96,7 @@ impl Agent {
         let query = move |store: &_| {
             let mode = settings_for(store, &at)?.queue;
             let rows = RowRange { after: RowId(0), until: newest };
-            Ok((mode, journal::next(store, &at, rows, Some(&author))?))
+            Ok((mode, journal::next(store, &at, rows, NextAuthor::Of(&author))?))
         };
         let (mode, rows) = self.read(query).await?;
         let must_join = mode.unwrap_or(self.config.queue) == QueueMode::Steer;

@@ -17,7 +17,7 @@ use crate::people::{People, Role};
 use crate::services::Services;
 use crate::store::{ChangedRow, StoreError};
 use crate::types::message::{ChannelName, SenderId};
-use crate::types::origin::Origin;
+use crate::types::origin::{Origin, TaskKind};
 use crate::types::session::TurnId;
 
 /// The tables whose rows make up the queue.
@@ -89,6 +89,8 @@ struct OriginQueue {
 struct QueuedMessage {
     row: RowId,
     origin: Origin,
+    /// The kind of the task that wrote it. None for a person.
+    task: Option<TaskKind>,
     claim: Claim<Person>,
 }
 
@@ -131,11 +133,11 @@ impl WaitingRows {
         self.turns.iter().map(|(turn, _)| turn)
     }
 
-    /// Keeps only the rows of served origins.
-    fn retain(&mut self, served: impl Fn(&Origin) -> bool) {
-        self.messages.retain(|message| served(&message.origin));
-        self.turns.retain(|(turn, _)| served(&turn.origin));
-        self.unreadable.retain(|turn| served(&turn.origin));
+    /// Keeps only the rows of served origins, and of messages those of served authors.
+    fn retain(&mut self, served: impl Fn(&Origin, Option<TaskKind>) -> bool) {
+        self.messages.retain(|message| served(&message.origin, message.task));
+        self.turns.retain(|(turn, _)| served(&turn.origin, None));
+        self.unreadable.retain(|turn| served(&turn.origin, None));
     }
 
     /// Reads the changed rows that still wait.
@@ -178,7 +180,7 @@ struct Claims<'a> {
 impl Claims<'_> {
     fn message(&mut self, waiting: journal::WaitingRow) -> rusqlite::Result<QueuedMessage> {
         let claim = self.claim_of(&waiting.origin, waiting.sender)?;
-        Ok(QueuedMessage { row: waiting.row, origin: waiting.origin, claim })
+        Ok(QueuedMessage { row: waiting.row, origin: waiting.origin, task: waiting.task, claim })
     }
 
     fn turn(&mut self, turn: UnfinishedTurn) -> rusqlite::Result<(UnfinishedTurn, Claim<Person>)> {
@@ -200,13 +202,13 @@ impl Claims<'_> {
 
 impl WorkQueue {
     /// Reads the changes in the store since the last refresh, or everything if changes may have been lost. `beside`
-    /// reads more in the same state of the store. Rows of origins that are not `served` are left out. Turns that wait
-    /// for a model also update `suspended`.
+    /// reads more in the same state of the store. Rows of origins, and of tasks that wrote them, that are not `served` are
+    /// left out. Turns that wait for a model also update `suspended`.
     pub(super) async fn refresh<T: Send + 'static>(
         &mut self,
         services: &Services,
         suspended: &mut SuspendedTurns,
-        served: impl Fn(&Origin) -> bool,
+        served: impl Fn(&Origin, Option<TaskKind>) -> bool,
         beside: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<Refreshed<T>, StoreError> {
         let (store, people) = (&services.bus.store, services.bus.people.clone());
@@ -266,7 +268,7 @@ impl WorkQueue {
             }
             self.changed.insert(at);
         }
-        for QueuedMessage { row, origin, claim } in found.messages {
+        for QueuedMessage { row, origin, claim, task: _ } in found.messages {
             self.place((INBOUND, row.0), &origin).messages.insert(row, claim);
         }
         for (turn, claim) in found.turns {

@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime};
 use rustix::fs::OFlags;
 
 use super::{BackupError, BackupName, HomeMark};
+use crate::atomic_file::with_ending;
 
 /// The end of the name of an archive in the making.
 const ARCHIVE: &str = ".partial";
@@ -49,13 +50,14 @@ impl PartialBackup {
     pub(super) fn begin(file: &Path, mark: Option<&HomeMark>) -> Result<Self, BackupError> {
         delete_leftovers(&folder_of(file), mark);
         let unmarked = file.to_owned();
-        let own = mark.map_or_else(|| unmarked.clone(), |mark| with(file, &format!(".{mark}")));
+        let own =
+            mark.map_or_else(|| unmarked.clone(), |mark| with_ending(file, &format!(".{mark}")));
         for stem in [&unmarked, &own] {
-            if ArchiveWriter::of(&with(stem, ARCHIVE)) != ArchiveWriter::Lives {
+            if ArchiveWriter::of(&with_ending(stem, ARCHIVE)) != ArchiveWriter::Lives {
                 delete(stem);
             }
         }
-        let (archive, store) = (with(&own, ARCHIVE), with(&own, STORE));
+        let (archive, store) = (with_ending(&own, ARCHIVE), with_ending(&own, STORE));
         let made = create(&archive).and_then(|made| match made.try_lock() {
             Err(TryLockError::WouldBlock) => Err(io::ErrorKind::AlreadyExists.into()),
             Ok(()) | Err(TryLockError::Error(_)) => Ok(made),
@@ -128,7 +130,7 @@ fn leftover(entry: &DirEntry, mark: Option<&HomeMark>) -> Option<PathBuf> {
     let written = entry.metadata().and_then(|meta| meta.modified()).ok()?;
     let is_aged = SystemTime::now().duration_since(written).is_ok_and(|age| age > AGED);
     let path = entry.path().with_file_name(stem);
-    let is_leftover = match ArchiveWriter::of(&with(&path, ARCHIVE)) {
+    let is_leftover = match ArchiveWriter::of(&with_ending(&path, ARCHIVE)) {
         ArchiveWriter::Lives => false,
         ArchiveWriter::IsGone => is_own || is_former && is_aged,
         ArchiveWriter::Unknown => (is_own || is_former) && is_aged,
@@ -139,14 +141,8 @@ fn leftover(entry: &DirEntry, mark: Option<&HomeMark>) -> Option<PathBuf> {
 /// Deletes the unfinished files of a backup, the archive last: its lock says that the others are in use.
 fn delete(stem: &Path) {
     for ending in ENDINGS {
-        fs::remove_file(with(stem, ending)).ok();
+        fs::remove_file(with_ending(stem, ending)).ok();
     }
-}
-
-fn with(path: &Path, ending: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(ending);
-    PathBuf::from(name)
 }
 
 /// The folder that a file is in.

@@ -237,13 +237,23 @@ pub fn waiting_commands(store: &Connection) -> rusqlite::Result<WaitingCommands>
     Ok(controls)
 }
 
+/// The speaker whose messages are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NextAuthor<'a> {
+    /// The one of the first message.
+    First,
+    /// The same, but messages of tasks that start without a request are passed over.
+    FirstOfRequest,
+    Of(&'a MessageAuthor),
+}
+
 /// Returns the next messages of one speaker for an origin: those within `rows`, up to the first one of another
-/// speaker or with files that have not been fetched. A given `author` is the speaker; else the first message's is.
+/// speaker or with files that have not been fetched.
 pub fn next(
     store: &Connection,
     at: &Origin,
     rows: RowRange,
-    author: Option<&MessageAuthor>,
+    speaker: NextAuthor<'_>,
 ) -> rusqlite::Result<Vec<WaitingMessage>> {
     let RowRange { after, until } = rows;
     let mut rows = store.prepare_cached(
@@ -252,14 +262,22 @@ pub fn next(
          AND id > ?4 AND id <= ?5 AND id < ifnull(
              (SELECT min(id) FROM inbound WHERE state = 'waiting' AND control = 0 AND ready = 0
               AND channel = ?1 AND chat = ?2 AND thread IS ?3), 9223372036854775807)
+         AND (?7 = 0 OR sender NOT GLOB '(job)*' AND sender NOT GLOB '(heartbeat)*')
          ORDER BY id LIMIT ?6",
     )?;
     let (channel, chat, thread) = origin_params(at);
     let limit = i64::try_from(TAKEN_MAX).expect("a small number");
-    let rows = readable(
-        rows.query_map(params![channel, chat, thread, after, until, limit], read_waiting)?,
-    )?;
-    let speaker = author.cloned().or_else(|| rows.first().map(|row| row.inbound.cause.author()));
+    let passes_over = speaker == NextAuthor::FirstOfRequest;
+    let rows = readable(rows.query_map(
+        params![channel, chat, thread, after, until, limit, passes_over],
+        read_waiting,
+    )?)?;
+    let speaker = match speaker {
+        NextAuthor::Of(author) => Some(author.clone()),
+        NextAuthor::First | NextAuthor::FirstOfRequest => {
+            rows.first().map(|row| row.inbound.cause.author())
+        }
+    };
     Ok(rows.into_iter().take_while(|row| Some(row.inbound.cause.author()) == speaker).collect())
 }
 

@@ -18,7 +18,7 @@ pub use failing::{
     DeliveryFailure, DeliveryLoss, FailingDeliveries, Failures, failing_deliveries, mark_dead,
     note_question, record_failure, restart_pauses, retry_after_outage, retry_failing_now,
 };
-pub use lanes::{Lane, LaneHead, next_of_each_chat, retry_chat_now};
+pub use lanes::{Lane, LaneHead, next_of_each_chat, retry_chat_now, waiting_channels};
 
 /// A message and its progress.
 #[derive(Clone, Debug, PartialEq)]

@@ -135,6 +135,9 @@ pub(super) enum CliCommand {
     Sessions {
         #[command(subcommand)]
         command: Option<sessions::SessionsCommand>,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
     },
     /// List the skills, and what is missing for those that cannot be used
     Skills {
@@ -166,6 +169,7 @@ pub(super) enum CliCommand {
     Cron(cron::Cron),
     /// Show the heartbeat, turn it on or off, or run it now
     Heartbeat {
+        /// The order; nothing shows the heartbeat
         #[arg(value_enum, default_value_t = HeartbeatRequest::Show)]
         wish: HeartbeatRequest,
         /// Show it as JSON
@@ -191,6 +195,7 @@ pub(super) enum CliCommand {
     },
     /// Bring texts, skills, conversations and jobs of another bot, to be accepted one by one
     Import {
+        /// The other bot
         #[arg(value_enum)]
         bot: OtherBot,
         /// The bot's folder, such as ~/.picoclaw, or its workspace
@@ -202,7 +207,10 @@ pub(super) enum CliCommand {
     /// Install a newer version from the address in [update] of the config
     Update(update::Args),
     /// Print the completions for a shell
-    Completions { shell: clap_complete::Shell },
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
     /// Write the man pages into a folder
     Man {
         /// The folder; it is made if it is not there

@@ -58,15 +58,8 @@ fn show(on: &Invocation, loaded: &Result<Config, ConfigErrors>, daemon: &DaemonS
             }
             let warnings = shown_warnings(config, home);
             warnings.iter().for_each(|warning| print::wrapped("", &format!("warning: {warning}")));
-            match config.exposure_warning(home) {
+            match config.exposure_warning(home).filter(|exposure| !exposure.is_by_system) {
                 None => ExitCode::SUCCESS,
-                Some(exposure) if exposure.is_by_system => {
-                    print::wrapped(
-                        "",
-                        &format!("warning: {}", replies::shell_refused(&exposure.words)),
-                    );
-                    ExitCode::SUCCESS
-                }
                 Some(exposure) => {
                     print::error(&exposure.words);
                     ExitCode::from(USED_WRONGLY)
@@ -77,10 +70,18 @@ fn show(on: &Invocation, loaded: &Result<Config, ConfigErrors>, daemon: &DaemonS
     }
 }
 
-/// The warnings of the config, and one of a restore that was cut off.
+/// The warnings of the config, one of a restore that was cut off, and one of commands that could read the home.
 fn shown_warnings(config: &Config, home: &Path) -> Vec<String> {
     let cut_off = restore::is_unfinished(home).then(|| replies::RESTORE_CUT_OFF.to_owned());
-    warnings(config, home).into_iter().chain(cut_off).collect()
+    let exposure = config.exposure_warning(home).filter(|exposure| exposure.is_by_system);
+    let exposure = exposure.map(|exposure| replies::shell_refused(&exposure.words));
+    warnings(config, home).into_iter().chain(cut_off).chain(exposure).collect()
+}
+
+/// Returns the number of warnings about the config as it is now. None if it cannot be used from here.
+pub(super) fn count_warnings(on: &Invocation) -> Option<usize> {
+    let config = on.load_to_run().ok()?;
+    Some(shown_warnings(&config, &on.home).len())
 }
 
 /// The same for a script, and the exit code.
@@ -106,16 +107,12 @@ fn report(
                 }
                 DaemonState::Absent | DaemonState::Answers(_) => {}
             }
-            match config.exposure_warning(home) {
-                None => {}
-                Some(exposure) if exposure.is_by_system => {
-                    warnings.push(replies::shell_refused(&exposure.words));
-                }
-                Some(exposure) => {
-                    faults.push(
-                        json!({ "place": file.display().to_string(), "message": exposure.words }),
-                    );
-                }
+            if let Some(exposure) =
+                config.exposure_warning(home).filter(|exposure| !exposure.is_by_system)
+            {
+                faults.push(
+                    json!({ "place": file.display().to_string(), "message": exposure.words }),
+                );
             }
             let channels: Vec<_> = config.channels.keys().map(|name| name.as_str()).collect();
             report["channels"] = json!(channels);

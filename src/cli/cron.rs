@@ -69,8 +69,10 @@ impl OneJob {
 impl Subcommand for OneJob {
     fn augment_subcommands(command: Command) -> Command {
         command.subcommands(Self::verbs().map(|verb| {
-            let id =
-                Arg::new("id").value_name("ID").required(true).value_parser(value_parser!(i64));
+            let id = Arg::new("id").value_name("ID").required(true);
+            let id = id
+                .value_parser(value_parser!(i64))
+                .help("The number of the job, as `list` shows it");
             let others = verb.names().iter().skip(1).copied();
             let json = Arg::new("json").long("json").action(ArgAction::SetTrue).help("As JSON");
             let json = Self::takes_json(verb).then_some(json);

@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal as _};
 
-use clap::Error;
+use clap::{Command, Error};
 use unicode_width::UnicodeWidthStr as _;
 
 use super::print;
@@ -12,6 +12,20 @@ const ABOUT_COLUMNS_LEAST: usize = 20;
 
 /// Indent of a description below its option.
 const BELOW: usize = 4;
+
+/// Returns a command whose errors show the usage of the whole command. By itself the parser shows a usage with only those
+/// options that were given, or that it takes a wrong one for.
+pub(super) fn with_whole_usage(mut command: Command) -> Command {
+    // Full names are then known below, too.
+    command.build();
+    add_usages(command)
+}
+
+fn add_usages(mut command: Command) -> Command {
+    let usage = command.render_usage().to_string();
+    let usage = usage.strip_prefix("Usage: ").unwrap_or(&usage).to_owned();
+    command.override_usage(usage).mut_subcommands(add_usages)
+}
 
 /// Prints what the parser says in place of a command line.
 pub(super) fn show(said: &Error) {

@@ -53,9 +53,8 @@ fn names_nothing(edit: &ConfigEdit) -> bool {
 }
 
 pub(super) async fn run(on: &Invocation, options: &InitOptions) -> anyhow::Result<ExitCode> {
-    let form = ResultForm::of(options.json);
-    let outcome = on.report(form, Box::pin(set_up(on, options)).await)?;
-    if form == ResultForm::Json {
+    let outcome = Box::pin(set_up(on, options)).await?;
+    if options.json {
         print::json(&serde_json::to_value(outcome)?);
     }
     Ok(ExitCode::SUCCESS)

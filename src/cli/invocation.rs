@@ -4,10 +4,9 @@ use std::path::{Path, PathBuf};
 
 use chrono_tz::Tz;
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
-use serde_json::json;
 
 use super::chat;
-use super::print::{self, ResultForm};
+use super::print;
 use super::shell_words::with_program;
 use crate::backup::restore;
 use crate::config::{self, Config, ConfigErrors, Environment, last_good};
@@ -81,15 +80,6 @@ impl Invocation {
     /// change another one.
     pub(super) fn name_commands(&self, words: &str) -> String {
         with_program(words, &self.program())
-    }
-
-    /// Hands on the result of a command. Where a script wants JSON, an error is printed as `{"error": …}` as well, with the
-    /// words that standard error gets.
-    pub(super) fn report<T>(&self, form: ResultForm, done: anyhow::Result<T>) -> anyhow::Result<T> {
-        if let (ResultForm::Json, Err(error)) = (form, &done) {
-            print::json(&json!({ "error": self.name_commands(&format!("{error:#}")) }));
-        }
-        done
     }
 
     pub(super) fn plan(&self, config: Config) -> anyhow::Result<DaemonParts> {

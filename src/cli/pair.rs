@@ -5,7 +5,7 @@ use clap::Subcommand;
 
 use super::chat;
 use super::invocation::{Invocation, shown};
-use super::print::{self, ResultForm};
+use super::print;
 use crate::control::ControlRequest;
 use crate::control::listing::Listing;
 
@@ -78,6 +78,6 @@ pub(super) async fn handle(on: &Invocation, pair: Pair) -> anyhow::Result<()> {
             chat::ask(&on.home, &ControlRequest::Pair { words, json }).await.and_then(shown)
         }
     };
-    print::line(&on.report(ResultForm::of(json), done)?);
+    print::line(&done?);
     Ok(())
 }

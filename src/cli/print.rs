@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 use std::io::{self, ErrorKind, IsTerminal as _, Write as _};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{LazyLock, OnceLock};
 
 use chrono::Utc;
@@ -41,6 +42,14 @@ pub(super) fn failure() -> Option<&'static io::Error> {
     FAILURE.get()
 }
 
+/// True once something was written to the standard output.
+static HAS_SHOWN: AtomicBool = AtomicBool::new(false);
+
+/// Returns true if this command has shown something on the standard output.
+pub(super) fn has_shown() -> bool {
+    HAS_SHOWN.load(Ordering::Relaxed)
+}
+
 /// Notes the outcome of a write to the standard output.
 pub(super) fn note_written(written: io::Result<()>) {
     let is_terminal = *IS_TERMINAL;
@@ -55,6 +64,7 @@ pub(super) fn note_written(written: io::Result<()>) {
 /// Writes to the standard output, at once.
 pub(super) fn bytes(content: &[u8]) {
     LazyLock::force(&IS_TERMINAL);
+    HAS_SHOWN.store(true, Ordering::Relaxed);
     let mut out = io::stdout().lock();
     note_written(out.write_all(content).and_then(|()| out.flush()));
 }
@@ -202,9 +212,15 @@ pub(super) fn status(status: &Status) -> String {
     if let Some(IndexCount { parts, done, total }) = status.indexing {
         text += &(replies::indexing(parts.name(), done, total) + "\n");
     }
+    if let Some(count) = status.config_warnings.filter(|count| *count > 0) {
+        text += &(replies::config_has_warnings(count) + "\n");
+    }
     text += &disk_line(status);
     for (name, channel) in &status.channels {
         let _ = writeln!(text, "channel {name}: {}", channel_line(channel));
+    }
+    for (name, waiting) in &status.removed_channels {
+        let _ = writeln!(text, "channel {name}: {}", replies::channel_is_removed(*waiting));
     }
     for (name, server) in &status.mcp {
         let link = match (&server.trouble, server.up) {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::chat::{self, LostConnection};
 use super::invocation::Invocation;
@@ -61,10 +61,8 @@ pub(super) async fn handle(
             daemon.send(request).await?
         }
     };
-    if form == ResultForm::Json
-        && let Some((outcome, words)) = outcome_of(&sent)
-    {
-        print::json(&json!({ "to": to, "outcome": outcome, "words": unescaped(words) }));
+    if form == ResultForm::Json {
+        print::json(&as_json(&sent, &to));
     }
     Ok(tell(&sent, form))
 }
@@ -87,14 +85,16 @@ pub(super) async fn through_socket(
     }
 }
 
-/// Returns the outcome for a script, with its explanation. None for a request that was refused, of which nothing was sent.
-fn outcome_of(sent: &SendOutcome) -> Option<(&'static str, &str)> {
-    match sent {
-        SendOutcome::Arrived(words) => Some(("delivered", words.as_str())),
-        SendOutcome::Refused(_) => None,
-        SendOutcome::Lost(words) => Some(("lost", words.as_str())),
-        SendOutcome::Waits(words) => Some(("waits", words.as_str())),
-    }
+/// Returns the outcome for a script, with its explanation. A request that was refused, of which nothing was sent, has an error
+/// in its place.
+fn as_json(sent: &SendOutcome, to: &str) -> Value {
+    let (outcome, words) = match sent {
+        SendOutcome::Arrived(words) => ("delivered", words),
+        SendOutcome::Refused(words) => return json!({ "error": unescaped(words) }),
+        SendOutcome::Lost(words) => ("lost", words),
+        SendOutcome::Waits(words) => ("waits", words),
+    };
+    json!({ "to": to, "outcome": outcome, "words": unescaped(words) })
 }
 
 /// It will not arrive, or not whole.

@@ -27,6 +27,7 @@ pub(super) enum SessionsCommand {
     },
     /// List those with words in their names or in what was said
     Search {
+        /// The words to look for
         words: Vec<String>,
         /// As JSON
         #[arg(long)]
@@ -36,6 +37,7 @@ pub(super) enum SessionsCommand {
     Export {
         /// Its number or name, as `list` shows it
         session: String,
+        /// The kind of file
         #[arg(long, value_enum, default_value_t = ExportFormat::Markdown)]
         format: ExportFormat,
     },
@@ -47,23 +49,29 @@ pub(super) enum ExportFormat {
     Json,
 }
 
-/// Carries out the command; nothing lists.
+/// Carries out the command; nothing lists. `as_json` is true if `--json` stands before the command.
 pub(super) async fn handle(
     on: &Invocation,
     command: Option<SessionsCommand>,
+    as_json: bool,
 ) -> anyhow::Result<()> {
-    let words = match command.unwrap_or(SessionsCommand::List { json: false }) {
-        SessionsCommand::List { json } => list(&ask(on, SessionsRequest::List).await?, json)?,
+    let words = match command.unwrap_or(SessionsCommand::List { json: as_json }) {
+        SessionsCommand::List { json } => {
+            list(&ask(on, SessionsRequest::List).await?, json || as_json)?
+        }
         SessionsCommand::Search { words, json } => {
             let words = words.join(" ");
             anyhow::ensure!(!words.trim().is_empty(), "give the words to look for");
-            list(&ask(on, SessionsRequest::Search { words }).await?, json)?
+            list(&ask(on, SessionsRequest::Search { words }).await?, json || as_json)?
         }
         SessionsCommand::Show { session, json } => {
-            let format = if json { ExportFormat::Json } else { ExportFormat::Markdown };
+            let format = if json || as_json { ExportFormat::Json } else { ExportFormat::Markdown };
             whole(on, session, format).await?
         }
-        SessionsCommand::Export { session, format } => whole(on, session, format).await?,
+        SessionsCommand::Export { session, format } => {
+            let format = if as_json { ExportFormat::Json } else { format };
+            whole(on, session, format).await?
+        }
     };
     print::line(&words);
     Ok(())

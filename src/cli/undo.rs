@@ -76,7 +76,7 @@ pub(super) async fn handle(on: &Invocation, asked: UndoArguments) -> anyhow::Res
         }
         UndoArguments { id: None, .. } => list(on).await,
     };
-    print::json(&on.report(ResultForm::Json, done)?);
+    print::json(&done?);
     Ok(ExitCode::SUCCESS)
 }
 

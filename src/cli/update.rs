@@ -30,6 +30,7 @@ use super::interrupts::Interrupts;
 use super::invocation::Invocation;
 use super::systemd::{self, Manager};
 use super::{chat, print};
+use crate::atomic_file::with_ending;
 use crate::config;
 use crate::config::update::UpdateSource;
 use crate::http::{self, BodyEnd};
@@ -325,12 +326,6 @@ async fn read_file(
 
 fn parse_version(text: &str) -> anyhow::Result<Version> {
     Version::parse(text).with_context(|| format!("`{text}` is not a version"))
-}
-
-fn with_ending(file: &Path, ending: &str) -> PathBuf {
-    let mut name = file.as_os_str().to_owned();
-    name.push(ending);
-    PathBuf::from(name)
 }
 
 fn write_program(file: &Path, bytes: &[u8]) -> anyhow::Result<()> {

@@ -263,6 +263,9 @@ pub struct Status {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub indexing: Option<IndexCount>,
     pub channels: BTreeMap<String, ChannelStatus>,
+    /// The number of outgoing messages on each channel that is not in the config any more. They wait until it is.
+    #[serde(default)]
+    pub removed_channels: BTreeMap<String, i64>,
     /// MCP servers.
     #[serde(default)]
     pub mcp: BTreeMap<String, McpServerStatus>,
@@ -271,6 +274,9 @@ pub struct Status {
     /// The state of the heartbeat, as text for people.
     #[serde(default)]
     pub heartbeat: String,
+    /// The number of warnings about the config as it is now, which the command line adds. None if it cannot be read there.
+    #[serde(default)]
+    pub config_warnings: Option<usize>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]

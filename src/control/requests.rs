@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use tokio_util::sync::CancellationToken;
 
 use super::listing::{self, Listing};
-use super::{ACTIONS_MAX, ControlServer, Response, channel_statuses};
+use super::{ACTIONS_MAX, ControlServer, Response, channel_statuses, removed_channels};
 use crate::agent::{self, BudgetCommand, Pairing, PairingReply, PeopleCommand, PeopleReply};
 use crate::control::send::{self, SendRequest};
 use crate::conversation::actions::{ActionReader, ActionScope};
@@ -211,6 +211,9 @@ pub(super) async fn examine(server: &ControlServer) -> Result<Response, StoreErr
                 failing,
             },
         ));
+    }
+    for (name, count) in removed_channels(server).await? {
+        findings.push(links::removed_finding(&name, count));
     }
     for mcp_server in &server.turns.tools.mcp_tools().mcp_servers {
         let (up, trouble) = (mcp_server.up, mcp_server.trouble.as_deref());

@@ -69,6 +69,15 @@ pub(crate) async fn channel_statuses(
     Ok(statuses.collect())
 }
 
+/// Returns the number of outgoing messages on each channel that this daemon does not have, by name. They wait until it has.
+pub(crate) async fn removed_channels(
+    server: &ControlServer,
+) -> Result<BTreeMap<String, i64>, StoreError> {
+    let waiting = server.turns.services.bus.store.read(outbox::waiting_channels).await?;
+    let removed = waiting.into_iter().filter(|(name, _)| !server.links.contains_key(name));
+    Ok(removed.map(|(name, count)| (name.to_string(), count)).collect())
+}
+
 fn channel_status(link: LinkState, pending: i64, failing: FailingDeliveries) -> ChannelStatus {
     let age = |at: Option<DateTime<Utc>>| at.map(|at| (Utc::now() - at).num_seconds().max(0));
     ChannelStatus {

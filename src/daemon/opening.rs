@@ -151,12 +151,14 @@ pub(super) async fn store(
     let DaemonParts { home, store: options, channels, .. } = parts;
     // A crash may have interrupted a restore.
     backup::restore::finish(home)?;
-    if let Some(lost) = find_lost_log(home) {
+    let lost_log = find_lost_log(home);
+    if let Some(lost) = lost_log {
         tracing::error!(?lost, "The log of the database is lost, with the newest changes");
         // The store gets a new one, also if this start is refused or killed before the owner is told.
         starts::note_lost_log(home, true);
     }
-    let is_log_lost = starts::is_log_lost(home);
+    // On a full disk it cannot be recorded.
+    let is_log_lost = lost_log.is_some() || starts::is_log_lost(home);
     let at = Instant::now();
     let mut is_waiting = false;
     // None once the owner knows that it waits.
@@ -184,6 +186,10 @@ pub(super) async fn store(
         }
     };
     lock.note(None);
+    if is_log_lost {
+        // Now there is space for it, if there was none before.
+        starts::note_lost_log(home, true);
+    }
     if store.read(ledger::has_reserved).await.context("cannot read the store")? {
         // The end of the program interrupted these calls.
         let calls = store.write("reservations", Sync::Later, ledger::book_all_estimated).await?;

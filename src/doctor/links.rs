@@ -10,6 +10,7 @@ use super::Finding;
 use crate::channels::{Channel, ChannelError, ChannelProbe};
 use crate::provider::models::{Model, Standing};
 use crate::provider::{Models, ProviderError, probe_model};
+use crate::replies;
 use crate::types::message::ChannelName;
 
 /// A model on a small board is loaded for about a minute before its first word.
@@ -149,6 +150,13 @@ pub fn link_finding(name: &str, link: &LinkReport) -> Finding {
         }
         _ => Finding::ok(check, format!("up, {}", link.about)),
     }
+}
+
+/// Describes a channel that the running daemon does not have, and on which messages wait for delivery.
+pub fn removed_finding(name: &str, waiting: i64) -> Finding {
+    Finding::warning(format!("channel {name}"), replies::channel_is_removed(waiting)).advise(
+        "put its section back into the config and run `peacrab reload`; they are kept until then, and sent",
+    )
 }
 
 /// Describes an MCP server of the running daemon.

@@ -59,6 +59,17 @@ pub fn turns_await_model(turns: usize, since: &str) -> String {
     format!("{turns} for the model since {since}.")
 }
 
+/// The state of a channel that is not in the config any more, in `peacrab status` and `peacrab doctor`.
+pub fn channel_is_removed(waiting: i64) -> String {
+    let messages = counted(waiting.unsigned_abs(), "outgoing message");
+    format!("not in the config any more; until its section is there again, it keeps {messages}")
+}
+
+/// The warnings about the config, in `peacrab status`.
+pub fn config_has_warnings(count: usize) -> String {
+    format!("config: {}, see `peacrab check`", counted(count as u64, "warning"))
+}
+
 /// The index of the memory while it is filled, in `peacrab status` and `peacrab doctor`.
 pub fn indexing(parts: &str, done: u64, total: u64) -> String {
     format!("indexing {parts}: {done} of {total}")

@@ -128,9 +128,5 @@ pub enum OpenError {
 
 /// Returns what to do about the process that has the home locked.
 fn lock_advice(holder: &LockHolder) -> &'static str {
-    match holder.work {
-        Some(StartWork::AwaitsSpace) => "free some space, and it goes on by itself",
-        Some(StartWork::Updates(_)) => "wait until that is done",
-        None => "stop it first, or give this one its own --home",
-    }
+    holder.work.map_or("stop it first, or give this one its own --home", StartWork::advice)
 }

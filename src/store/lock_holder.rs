@@ -50,6 +50,18 @@ impl StartWork {
         }
     }
 
+    /// Returns what to do about it, for people.
+    pub fn advice(self) -> &'static str {
+        match self {
+            Self::AwaitsSpace => {
+                "free some space: the daemon goes on by itself, and nothing is lost"
+            }
+            Self::Updates(_) => {
+                "wait some minutes for a large database: nothing is lost, and messages are answered then"
+            }
+        }
+    }
+
     fn parse(line: &str) -> Option<Self> {
         match line {
             AWAITS_SPACE => Some(Self::AwaitsSpace),

@@ -85,6 +85,18 @@ async fn a_reload_shows_the_warnings_of_a_check() {
     let ended = fixture.run(&["reload"]).await;
     assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
     assert!(ended.out.lines().any(|it| it == line), "{line}: {ended:?}");
+    // The status counts them.
+    let status = fixture.status().await;
+    assert_eq!(status["config_warnings"], warnings.len(), "{status}");
+    let ended = fixture.run(&["status"]).await;
+    let counted = match warnings.len() {
+        1 => "config: 1 warning, see ".to_owned(),
+        count => format!("config: {count} warnings, see "),
+    };
+    assert!(ended.out.contains(&format!("{counted}{}check`", fixture.here())), "{ended:?}");
+    // One that cannot be read is not counted.
+    fs::write(&file, "[agent]\nstep_max = 7\n").unwrap();
+    assert_eq!(fixture.status().await["config_warnings"], Value::Null);
     assert!(daemon.terminate().await.success());
 }
 

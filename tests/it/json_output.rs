@@ -171,6 +171,59 @@ async fn an_undo_names_both_actions_with_and_without_a_daemon() {
     }
 }
 
+/// The reason of a command that failed.
+fn error(ended: &Ended) -> String {
+    parsed(ended)["error"].as_str().unwrap_or_else(|| panic!("no error: {ended:?}")).to_owned()
+}
+
+#[tokio::test]
+async fn a_command_that_fails_tells_a_script_why() {
+    let fixture = ProgramFixture::new("");
+    for (args, words) in [
+        (&["status"] as &[&str], "no daemon runs"),
+        (&["pair", "list"], "there is no data in this home yet"),
+        (&["usage"], "there is no data in this home yet"),
+        (&["usage", "--by", "model"], "there is no data in this home yet"),
+        (&["actions"], "there is no data in this home yet"),
+        (&["people"], "there is no data in this home yet"),
+        (&["memory"], "there is no data in this home yet"),
+        (&["sessions"], "there is no data in this home yet"),
+        (&["cron", "list"], "there is no data in this home yet"),
+        (&["web", "--sessions"], ""),
+        (&["restore", "/nowhere.tar.gz"], ""),
+    ] {
+        let ended = fixture.run(&[args, &["--json"]].concat()).await;
+        assert_eq!(ended.code, Some(1), "{args:?}: {ended:?}");
+        let error = error(&ended);
+        assert!(error.contains(words), "{args:?}: {ended:?}");
+        assert_eq!(ended.err, format!("peacrab: {error}\n"), "{args:?}");
+    }
+    // So it does with a config that cannot be read.
+    fs::write(fixture.folder().join("config.toml"), "[agent]\nstep_max = 7\n").unwrap();
+    let ended = fixture.run(&["explain", "list_files", "{}", "--json"]).await;
+    assert_eq!(ended.code, Some(2), "{ended:?}");
+    assert!(error(&ended).contains("steps_max"), "{ended:?}");
+}
+
+#[tokio::test]
+async fn sessions_alone_are_a_list_for_a_script_too() {
+    let fixture = ProgramFixture::new("");
+    fixture.run(&["chat", "-m", "hello"]).await;
+    let shown = async |args: &[&str]| {
+        let ended = fixture.run(args).await;
+        assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{args:?}: {ended:?}");
+        parsed(&ended)
+    };
+    let listed = shown(&["sessions", "list", "--json"]).await;
+    assert_eq!(listed[0]["number"], 1, "{listed}");
+    assert_eq!(shown(&["sessions", "--json"]).await, listed);
+    assert_eq!(shown(&["sessions", "--json", "list"]).await, listed);
+    let whole = shown(&["sessions", "show", "1", "--json"]).await;
+    for command in ["show", "export"] {
+        assert_eq!(shown(&["sessions", "--json", command, "1"]).await, whole, "{command}");
+    }
+}
+
 #[tokio::test]
 async fn a_check_lists_what_would_start_and_what_is_wrong() {
     let fixture = ProgramFixture::new("[agent]\nsteps_max = 7\n");
@@ -230,7 +283,8 @@ async fn a_job_its_runs_and_a_conversation_are_objects_with_and_without_a_daemon
         assert_eq!(session, shown_as_export(&fixture).await);
         for command in ["show", "history"] {
             let ended = fixture.run(&["cron", command, "99", "--json"]).await;
-            assert_eq!((ended.code, ended.out.as_str()), (Some(1), ""), "{ended:?}");
+            assert_eq!(ended.code, Some(1), "{ended:?}");
+            assert!(error(&ended).contains("There is no job 99"), "{ended:?}");
             assert!(ended.err.contains("There is no job 99"), "{ended:?}");
         }
         if let Some(daemon) = daemon {
@@ -259,7 +313,8 @@ async fn budgets_and_the_heartbeat_are_lists_of_a_running_daemon() {
     assert_eq!(heartbeat["last"], Value::Null, "{heartbeat}");
     // An order is no list.
     let ended = fixture.run(&["heartbeat", "off", "--json"]).await;
-    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert_eq!(ended.code, Some(2), "{ended:?}");
+    assert!(error(&ended).contains("cannot be given with an order"), "{ended:?}");
     let ended = fixture.run(&["budget", "--json"]).await;
     assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
     let budgets = parsed(&ended);
@@ -303,7 +358,8 @@ async fn an_explanation_is_an_object_with_and_without_a_daemon() {
         assert_eq!((&fact["sources"], &fact["former"]), (&json!([own]), &json!([])), "{fact}");
         for (what, words) in [("99", "99"), ("never.md", "never.md"), ("../outside", "why")] {
             let ended = fixture.run(&["why", what, "--json"]).await;
-            assert_eq!((ended.code, ended.out.as_str()), (Some(1), ""), "{ended:?}");
+            assert_eq!(ended.code, Some(1), "{ended:?}");
+            assert!(error(&ended).contains(words), "{ended:?}");
             assert!(ended.err.contains(words), "{ended:?}");
         }
         if let Some(daemon) = daemon {

@@ -110,6 +110,14 @@ async fn a_removed_channel_is_gone_and_what_waits_for_it_is_kept() {
         (channels["home"].is_object() && channels["club"].is_null()).then_some(())
     })
     .await;
+    // What waits there is named, with what to do.
+    assert_eq!(fixture.status().await["removed_channels"], json!({ "club": 1 }));
+    let removed = "not in the config any more; until its section is there again, it keeps 1 outgoing message\n";
+    let status = fixture.run(&["status"]).await;
+    assert!(status.out.contains(&format!("\nchannel club: {removed}")), "{status:?}");
+    let doctor = fixture.run(&["doctor"]).await;
+    assert!(doctor.out.contains(&format!("warn  channel club: {removed}")), "{doctor:?}");
+    assert!(doctor.out.contains("to do: put its section back into the config"), "{doctor:?}");
     other.heal();
     other.say(&said(&BOB, "and now?"));
     api.say(&said(&ADA, "hello"));
@@ -127,6 +135,7 @@ async fn a_removed_channel_is_gone_and_what_waits_for_it_is_kept() {
     other.say(&said(&BOB, "the last one"));
     other.wait_for_words(BOB.id, "You said: the last one").await;
     assert_eq!((told("are you there?"), told("and now?")), (1, 1), "{:?}", other.sent());
+    assert_eq!(fixture.status().await["removed_channels"], json!({}));
     daemon.terminate().await;
 }
 

@@ -166,6 +166,38 @@ async fn jobs_the_heartbeat_hooks_and_subagents_wait_for_its_end() {
     rig.finish().await;
 }
 
+#[tokio::test]
+async fn a_job_that_works_in_a_conversation_waits_for_its_end_and_people_there_do_not() {
+    let begun = Utc::now();
+    let (hands, clock) = watch::channel(begun);
+    let agent = AgentConfig { timezone: Some(chrono_tz::UTC), ..RigOptions::default().agent };
+    let clock = Clock::with_hands(clock);
+    let mut rig = Rig::of(RigOptions { agent, clock, ..RigOptions::default() }).await;
+    let job = json!({"action": "add", "when": "20m", "text": "look at the moon", "kind": "here"});
+    rig.model.on("later", [calls(&[("schedule", job)]), says("I will.")]);
+    assert_eq!(rig.ask("1", "later").await, "I will.");
+    // It is due while a turn works there, which the end of the daemon cuts off.
+    let gate = Gate::shut();
+    rig.model.on("busy", [held(&gate, says("lost")), says("Done.")]);
+    rig.say("1", "busy");
+    rig.wait_at(&gate).await;
+    hands.send_replace(begun + chrono::Duration::minutes(21));
+    rig.waiting(1).await;
+    rig.stop().await;
+
+    rig.start_in_safe_mode().await;
+    assert_eq!(rig.next_message("1").await, "Done.");
+    // Whoever speaks passes it.
+    assert_eq!(rig.ask("1", "still there?").await, "re: still there?");
+    assert_eq!(rig.ask("1", "and now?").await, "re: and now?");
+    rig.waiting(1).await;
+
+    rig.model.on("look at the moon", [says("The moon is up.")]);
+    rig.stop_and_start_again().await;
+    assert_eq!(rig.next_message("1").await, "The moon is up.");
+    rig.finish().await;
+}
+
 #[cfg(all(feature = "gateway", feature = "mcp"))]
 #[tokio::test]
 async fn servers_backups_and_webhooks_wait_for_its_end() {

@@ -55,6 +55,12 @@ pub fn author_param(author: &MessageAuthor) -> Cow<'_, str> {
     }
 }
 
+/// Returns the kind of the task that a value of the column `sender` names. None for a person.
+pub(super) fn author_task(sender: &str) -> Option<TaskKind> {
+    let (kind, _) = sender.strip_prefix('(')?.split_once(')')?;
+    TaskKind::parse(kind)
+}
+
 /// Returns the dedup key of a task's row. `mark` distinguishes several rows of one task.
 pub fn task_key(task: TaskId, mark: Option<i64>) -> DedupKey {
     let (channel, number) = (task_channel(task.kind), task.number);

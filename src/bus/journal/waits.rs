@@ -3,11 +3,11 @@
 
 use rusqlite::{Connection, OptionalExtension, Row};
 
-use super::origins::read_origin;
+use super::origins::{author_task, read_origin};
 use super::row::RowId;
 use crate::store::LenientJson;
 use crate::types::message::{Inbound, SenderId};
-use crate::types::origin::Origin;
+use crate::types::origin::{Origin, TaskKind};
 
 /// A message that waits for a turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +16,8 @@ pub struct WaitingRow {
     pub origin: Origin,
     /// Its sender, or the person on whose behalf it exists.
     pub sender: SenderId,
+    /// The kind of the task that wrote it. None for a person.
+    pub task: Option<TaskKind>,
 }
 
 /// Selects waiting messages. If `sender` is a task, which begins with a bracket, the person is in the message.
@@ -47,6 +49,7 @@ fn read_waiting_row(row: &Row<'_>) -> rusqlite::Result<WaitingRow> {
     Ok(WaitingRow {
         row: row.get(3)?,
         origin: read_origin(row)?,
+        task: author_task(speaker.as_str()),
         sender: message.map_or(speaker, |message| message.cause.into_sender().id),
     })
 }

@@ -49,6 +49,14 @@ pub fn next_of_each_chat(
     .collect()
 }
 
+/// Returns the channels on which messages wait for delivery, with the number of these messages.
+pub fn waiting_channels(store: &Connection) -> rusqlite::Result<Vec<(ChannelName, i64)>> {
+    let mut rows = store.prepare_cached(
+        "SELECT channel, count(*) FROM outbox WHERE state = 'pending' GROUP BY channel",
+    )?;
+    rows.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
+}
+
 /// Retries a chat's waiting messages at once, because somebody is there to read them.
 pub fn retry_chat_now(
     store: &Connection,

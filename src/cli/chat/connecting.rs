@@ -92,13 +92,7 @@ pub(in crate::cli) fn not_open_yet(holder: &LockHolder) -> String {
 
 /// Returns what to do about it.
 pub(in crate::cli) fn open_advice(holder: &LockHolder) -> &'static str {
-    match holder.work {
-        Some(StartWork::AwaitsSpace) => {
-            "free some space: the daemon goes on by itself, and nothing is lost"
-        }
-        Some(StartWork::Updates(_)) => {
-            "wait some minutes for a large database: nothing is lost, and messages are answered then"
-        }
-        None => "it is a daemon that starts or ends, or another command: try again in a moment",
-    }
+    const SHORT: &str =
+        "it is a daemon that starts or ends, or another command: try again in a moment";
+    holder.work.map_or(SHORT, StartWork::advice)
 }

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use serde::{Deserialize, Serialize};
 
-use super::{NEW, PRESENT, with_ending};
-use crate::atomic_file;
+use super::{NEW, PRESENT};
+use crate::atomic_file::{self, with_ending};
 use crate::cli::systemd::Manager;
 
 /// The mode of the note. There is nothing private in it.

@@ -25,6 +25,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// has a fault, also if each of its ends is orderly.
 const SPELLS_MAX: usize = 5;
 
+/// The longest time for which a service is watched: far more than the change of a large database on a slow card takes.
+const WATCH_TIME_MAX: Duration = Duration::from_secs(6 * 60 * 60);
+
 /// Limits for a service to be healthy with a program.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HealthLimits {
@@ -102,6 +105,12 @@ impl Replacement<'_> {
                  it does not make way for the old one. `peacrab status` shows when it runs. The old program is {old}"
             ),
             came_up = self.wait(begun, self.limits) => came_up,
+            () = sleep(WATCH_TIME_MAX) => bail!(
+                "version {version} is installed, and its service has not been healthy for long enough within {} hours. It \
+                 goes on, and nobody waits for it now, so it does not make way for the old one. `peacrab status` shows how \
+                 it is. The old program is {old}",
+                WATCH_TIME_MAX.as_secs() / 3600
+            ),
         };
         match came_up {
             Ok(()) => {

@@ -190,6 +190,46 @@ async fn a_command_that_nobody_knows_is_refused() {
 }
 
 #[tokio::test]
+async fn a_wrong_option_is_refused_with_the_usage_of_the_whole_command() {
+    let fixture = ProgramFixture::new("");
+    for (args, usage) in [
+        (&["--nosuch"] as &[&str], "peacrab [OPTIONS] [COMMAND]"),
+        (&["status", "--jsom"], "peacrab status [OPTIONS]"),
+        (&["restore", "--replacd", "x"], "peacrab restore [OPTIONS] <FILE>"),
+        (&["cron", "show", "--jsom"], "peacrab cron show [OPTIONS] <ID>"),
+    ] {
+        let mut command = fixture.bare_command(&[]);
+        command.args(args);
+        let ended = fixture.run_with(command, "").await;
+        assert_eq!(ended.code, Some(2), "{args:?}: {ended:?}");
+        let shown = ended.err.lines().find_map(|line| line.strip_prefix("Usage: "));
+        assert_eq!(shown, Some(usage), "{args:?}: {ended:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_help_says_what_each_argument_is() {
+    let fixture = ProgramFixture::new("");
+    for (args, argument) in [
+        (&["restore"] as &[&str], "<FILE>"),
+        (&["man"], "<FOLDER>"),
+        (&["completions"], "<SHELL>"),
+        (&["import"], "<BOT>"),
+        (&["sessions", "search"], "[WORDS]..."),
+        (&["cron", "show"], "<ID>"),
+        (&["cron", "edit"], "<ID>"),
+        (&["cron", "history"], "<ID>"),
+    ] {
+        let ended = fixture.run(&[args, &["-h"]].concat()).await;
+        assert_eq!(ended.code, Some(0), "{args:?}: {ended:?}");
+        let begin = format!("  {argument}  ");
+        let words = ended.out.lines().find_map(|line| line.strip_prefix(&begin));
+        let words = words.unwrap_or_else(|| panic!("{args:?}: {ended:?}")).trim();
+        assert!(words.starts_with(char::is_uppercase), "{args:?}: {words}");
+    }
+}
+
+#[tokio::test]
 async fn commands_that_need_a_daemon_say_so() {
     let fixture = ProgramFixture::new("");
     for args in [&["status"] as &[&str], &["pair", "list"]] {
@@ -299,7 +339,7 @@ async fn what_was_done_is_listed_and_undone_with_and_without_a_daemon() {
     let fixture = ProgramFixture::new(&home_at("http://127.0.0.1:9", TOKEN));
     for args in [&["actions", "--json"] as &[&str], &["actions"]] {
         let nothing = fixture.run(args).await;
-        assert_eq!((nothing.code, nothing.out.as_str()), (Some(1), ""), "{nothing:?}");
+        assert_eq!(nothing.code, Some(1), "{nothing:?}");
         assert!(nothing.err.contains("there is no data in this home yet"), "{nothing:?}");
     }
     let file = fixture.home().join("workspace/log.md");
@@ -710,13 +750,17 @@ async fn people_budgets_and_usage_are_shown_and_changed_from_the_command_line() 
         let program =
             format!("{} --home {}", env!("CARGO_BIN_EXE_peacrab"), fixture.home().display());
         let use_it = format!("Use {program} ");
-        failed(&["people", "promote", &number], 1, &use_it).await;
+        failed(&["people", "promote", &number], 2, &use_it).await;
+        failed(&["people", "p1", "p2", "p3", "p4"], 2, &use_it).await;
         failed(&["people", "--purge"], 2, "required").await;
         let set = done(&["budget", "set", "guest", "20000", "month"]).await;
         assert!(set.contains("20,000 tokens for a month"), "{set}");
         assert!(done(&["budget"]).await.contains("Each guest: 20,000 tokens a month"));
         assert!(done(&["budget", "reset", "guest"]).await.contains("follows the config again"));
-        failed(&["budget", "set", "guest", "lots", "month"], 1, "budget").await;
+        let to_change = format!("To change one: {program} ");
+        for words in [&["set", "guest", "lots", "month"] as &[&str], &["set"], &["x"]] {
+            failed(&[&["budget"] as &[&str], words].concat(), 2, &to_change).await;
+        }
         for by in ["person", "persona", "model", "provider", "day", "cause"] {
             let csv = done(&["usage", "--by", by, "--csv"]).await;
             let lines: Vec<_> = csv.lines().collect();

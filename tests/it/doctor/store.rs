@@ -205,7 +205,9 @@ async fn damage_that_stops_the_start_is_told_to_the_owner_once_and_named_by_stat
             assert_eq!(told(), times);
         }
         let ended = fixture.run(&["status", "--json"]).await;
-        assert_eq!((ended.code, ended.out.as_str()), (Some(1), ""), "{ended:?}");
+        assert_eq!(ended.code, Some(1), "{ended:?}");
+        let error: Value = serde_json::from_str(&ended.out).unwrap();
+        assert!(error["error"].as_str().unwrap().contains(&found_damage(&fixture)), "{ended:?}");
         assert!(ended.err.contains(&found_damage(&fixture)), "{ended:?}");
         // It is whole again, so the next damage is a new one.
         for ending in ["-wal", "-shm"] {
@@ -385,6 +387,23 @@ async fn the_owner_hears_of_a_lost_log_also_after_a_start_that_was_refused() {
     api.wait_for_words(ADA.id, "You said: again").await;
     let told = api.sent().iter().filter(|sent| sent.text.contains("state.db-wal")).count();
     assert_eq!(told, 1);
+}
+
+#[tokio::test]
+async fn the_owner_hears_of_a_lost_log_also_where_it_cannot_be_recorded() {
+    let api = BotApi::start().await;
+    let fixture = ProgramFixture::new(&home(&api));
+    let daemon = fixture.daemon().await;
+    api.say(&said(&ADA, "hello"));
+    api.wait_for_words(ADA.id, "You said: hello").await;
+    daemon.terminate().await;
+    // From now on, the database itself knows the owner.
+    fixture.daemon().await.kill().await;
+    fs::remove_file(fixture.home().join("state.db-wal")).unwrap();
+    // Nothing can be recorded, as on a full disk.
+    fs::create_dir(fixture.home().join("starts.json.new")).unwrap();
+    let _daemon = fixture.daemon().await;
+    api.wait_for_words(ADA.id, "state.db-wal").await;
 }
 
 #[tokio::test]
