@@ -17,7 +17,7 @@ use super::chat;
 use super::dialog::Dialog;
 use super::interrupts::Interrupts;
 use super::invocation::Invocation;
-use super::print::{self, ResultForm};
+use super::print;
 use super::service::{self, ServiceChoice};
 use super::service_environment;
 use super::systemd;

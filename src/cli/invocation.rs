@@ -6,7 +6,6 @@ use chrono_tz::Tz;
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
 use super::chat;
-use super::print;
 use super::shell_words::with_program;
 use crate::backup::restore;
 use crate::config::{self, Config, ConfigErrors, Environment, last_good};

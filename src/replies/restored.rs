@@ -46,8 +46,8 @@ pub const ACCESS_UNLINKED: &str = "no longer linked to the other accounts";
 
 /// A role that has changed since the backup. None is at most the role that the config gives.
 pub fn role_since(since: Option<&str>, backup: Option<&str>) -> String {
-    let name = |role: Option<&str>| role.unwrap_or("no role");
-    format!("{} (in the backup: {})", name(since), name(backup))
+    let [since, backup] = [since, backup].map(|role| role.unwrap_or("no role"));
+    format!("{since} (in the backup: {backup})")
 }
 
 /// A right of a person that has changed since the backup. An account is `123 on home`.
