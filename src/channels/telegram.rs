@@ -58,6 +58,8 @@ pub struct TelegramDeadlines {
     pub connect: Duration,
     /// For a whole call, except a poll.
     pub call: Duration,
+    /// For the answer to a pressed button, which shows that it waits.
+    pub press: Duration,
     /// For a whole file, in or out.
     pub file: Duration,
     /// Time for which the server holds a poll open. Whole seconds.
@@ -73,6 +75,7 @@ impl Default for TelegramDeadlines {
         Self {
             connect: Duration::from_secs(10),
             call: Duration::from_secs(20),
+            press: Duration::from_secs(3),
             // 50 MB at less than 2 Mbit/s. Below the deadline of deliveries.
             file: Duration::from_secs(240),
             // Some routers forget a silent connection after 30 s.

@@ -1,7 +1,6 @@
 //! Commands: carried out at once, whatever hangs.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use peacrab::replies;
 use peacrab::tasks::schedule::JobRequest;
@@ -15,15 +14,10 @@ use crate::support::rig::{OTHER_USER, OWNER, Rig, RigOptions, USER};
 use crate::support::script::{Gate, Reply, calls, held, says};
 use crate::support::tools::HangingTool;
 
-/// Within which `/stop` must have been confirmed.
-const AT_ONCE: Duration = Duration::from_secs(1);
-
-/// Says `/stop` and gives the words that came at once.
+/// Says `/stop` and gives the words that came. A test opens its gate after that: what hangs there would hang for longer
+/// than a test waits for words.
 async fn stop(rig: &mut Rig, chat: &str) -> String {
-    let begun = Instant::now();
-    let words = rig.ask(chat, "/stop").await;
-    assert!(begun.elapsed() < AT_ONCE, "it took {:?}", begun.elapsed());
-    words
+    rig.ask(chat, "/stop").await
 }
 
 #[tokio::test]

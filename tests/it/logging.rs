@@ -1,12 +1,10 @@
 //! What goes to the log: redacted lines, in both formats.
 
-use std::io::{self, Write};
-use std::sync::{Arc, Mutex};
-
 use peacrab::daemon::logging::{self, Format, LogAppearance, Redacting};
 use peacrab::secret::{Redactor, Secret};
 use proptest::prelude::*;
-use tracing_subscriber::fmt::MakeWriter;
+
+use crate::support::log::Log;
 
 const TOKEN: &str = "123456789:AAHxyzAAHxyzAAHxyzAAHxyzAAHxyzAAHxy";
 const KEY: &str = "sk-ant-0123456789abcdef0123456789";
@@ -57,30 +55,8 @@ proptest! {
     }
 }
 
-/// What was logged.
-#[derive(Clone, Default)]
-struct Lines(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Lines {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl<'a> MakeWriter<'a> for Lines {
-    type Writer = Self;
-
-    fn make_writer(&'a self) -> Self {
-        self.clone()
-    }
-}
-
 fn logged(format: Format, filter: &str) -> String {
-    let lines = Lines::default();
+    let lines = Log::default();
     let redactor = Redactor::new(&[Secret::new("quo\"te-secret")]);
     let to = Redacting { to: lines.clone(), redactor };
     let subscriber = logging::subscriber(format, LogAppearance::default(), filter, to).unwrap();
@@ -90,8 +66,7 @@ fn logged(format: Format, filter: &str) -> String {
         tracing::info!(target: "hyper", "chatter");
         tracing::debug!(target: "peacrab", "details");
     });
-    let bytes = lines.0.lock().unwrap().clone();
-    String::from_utf8(bytes).unwrap()
+    lines.text()
 }
 
 #[test]
@@ -110,7 +85,7 @@ WARN peacrab: Said [secret] key="[secret]"
 fn logs_what_the_filter_asks_for() {
     let log = logged(Format::Plain, "warn,peacrab=debug,hyper=info");
     assert!(log.contains("chatter") && log.contains("details"), "{log}");
-    let lines = Redacting { to: Lines::default(), redactor: Redactor::default() };
+    let lines = Redacting { to: Log::default(), redactor: Redactor::default() };
     let wrong = logging::subscriber(Format::Plain, LogAppearance::default(), "peacrab=loud", lines);
     let wrong = wrong.err().unwrap();
     assert!(wrong.to_string().starts_with("PEACRAB_LOG is not a filter"), "{wrong}");

@@ -5,8 +5,6 @@ mod by_itself;
 mod files;
 mod index;
 
-use std::time::{Duration, Instant};
-
 use peacrab::types::untrusted;
 use serde_json::{Value, json};
 
@@ -126,6 +124,20 @@ async fn what_is_found_is_bounded() {
 async fn a_long_search_is_stopped_and_delays_no_other_chat() {
     let mut rig = Rig::new().await;
     rig.ask("1", "the code of my bicycle").await;
+    // A search that delays others does so each time. A busy machine may be slower than a search once.
+    let mut is_in_between = false;
+    for _ in 0..5 {
+        is_in_between = answers_during_a_long_search(&mut rig).await;
+        if is_in_between {
+            break;
+        }
+    }
+    assert!(is_in_between, "each answer came after the search");
+    rig.finish().await;
+}
+
+/// Lets the model search for long, and returns true if another chat is answered before the search is stopped.
+async fn answers_during_a_long_search(rig: &mut Rig) -> bool {
     // Each passage takes a minute to read.
     rig.execute(
         "ALTER TABLE recall_entries RENAME TO slow_entries;
@@ -133,19 +145,20 @@ async fn a_long_search_is_stopped_and_delays_no_other_chat() {
          text || (WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000000000)
                   SELECT max(i) FROM n) AS text FROM slow_entries",
     );
+    let before = rig.model.asked().len();
     rig.model.on("look for it", [searches("bicycle"), says("Not found.")]);
     rig.say("1", "look for it");
-    rig.wait_until(|rig| rig.model.asked().len() == 2).await;
-    let begun = Instant::now();
+    rig.wait_until(|rig| rig.model.asked().len() == before + 1).await;
     rig.say_as(USER, "2", "/stop");
     rig.next_message("2").await;
-    assert!(begun.elapsed() < Duration::from_secs(1), "it took {:?}", begun.elapsed());
-    rig.wait_until(|rig| rig.model.asked().len() == 3).await;
+    // Its result is shown to the model.
+    let is_in_between = rig.model.asked().len() == before + 1;
+    rig.wait_until(|rig| rig.model.asked().len() == before + 2).await;
     let shown = rig.model.last().messages.pop().unwrap();
     assert!(shown.contains("took too long") && shown.contains("narrower"), "{shown}");
     rig.execute("DROP VIEW recall_entries; ALTER TABLE slow_entries RENAME TO recall_entries");
     rig.next_message("1").await;
-    rig.finish().await;
+    is_in_between
 }
 
 #[tokio::test]

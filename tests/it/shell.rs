@@ -329,13 +329,18 @@ async fn stopping_a_turn_ends_its_command() {
     rig.say("1", "run it");
     let heartbeat_run = rig.workspace().join("beat");
     rig.wait_until(|_| heartbeat_run.exists()).await;
-    let asked = Instant::now();
+    // The answer comes before the command's time is over, which is longer than a test waits for words.
     rig.ask("1", "/stop").await;
-    assert!(asked.elapsed() < Duration::from_secs(5));
-    tokio::time::sleep(Duration::from_millis(300)).await;
-    let last = fs::read(&heartbeat_run).unwrap();
-    tokio::time::sleep(Duration::from_millis(200)).await;
-    assert_eq!(fs::read(&heartbeat_run).unwrap(), last);
+    let mut same = 0;
+    for _ in 0..100 {
+        let before = fs::read(&heartbeat_run).unwrap();
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        same = if fs::read(&heartbeat_run).unwrap() == before { same + 1 } else { 0 };
+        if same == 3 {
+            break;
+        }
+    }
+    assert_eq!(same, 3, "it goes on");
     rig.finish().await;
 }
 

@@ -32,6 +32,7 @@ const FORUM: i64 = -1_000_000_001_234;
 const DEADLINES: TelegramDeadlines = TelegramDeadlines {
     connect: Duration::from_secs(5),
     call: Duration::from_secs(5),
+    press: Duration::from_secs(3),
     file: Duration::from_secs(5),
     poll: Duration::from_secs(1),
     poll_grace: Duration::from_secs(1),

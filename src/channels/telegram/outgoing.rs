@@ -1,8 +1,6 @@
 //! Outgoing calls, except files: texts and questions as new messages or as edits, reactions, and answers
 //! to pressed buttons. Sent in Telegram's HTML, and as plain text if Telegram rejects that.
 
-use std::time::Duration;
-
 use serde::Deserialize;
 use serde_json::Value;
 use teloxide::payloads::{
@@ -29,9 +27,6 @@ const IN_ROW_MAX: usize = 3;
 
 /// Maximum characters of a button's label. Telegram shows no more of it.
 const LABEL_CHARS_MAX: usize = 64;
-
-/// Time limit for the answer to a pressed button, which shows that it waits.
-const PRESS_TIME_MAX: Duration = Duration::from_secs(3);
 
 /// Telegram's errors for markup that it cannot parse. Nothing was sent then.
 const MARKUP_REJECTED: &[&str] =
@@ -252,8 +247,7 @@ impl Telegram {
         let text = published.and_then(routing::reply_to_press);
         let mut payload = AnswerCallbackQuery::new(CallbackQueryId(query));
         payload.text = text.map(str::to_owned);
-        let deadline = self.deadlines.call.min(PRESS_TIME_MAX);
-        if let Err(error) = self.api.call::<_, Value>(&payload, deadline).await {
+        if let Err(error) = self.api.call::<_, Value>(&payload, self.deadlines.press).await {
             let error = error.while_asking();
             tracing::debug!(%error, "Could not answer the press of a button");
         }

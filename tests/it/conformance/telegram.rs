@@ -24,6 +24,7 @@ const TOPIC: i64 = 5;
 const DEADLINES: TelegramDeadlines = TelegramDeadlines {
     connect: Duration::from_secs(5),
     call: Duration::from_millis(1500),
+    press: Duration::from_millis(1500),
     file: Duration::from_secs(5),
     poll: Duration::from_secs(1),
     poll_grace: Duration::from_millis(500),

@@ -126,10 +126,8 @@ async fn a_stop_of_the_daemon_ends_streams() {
     let mut rig = rig().await;
     let browser = Browser::owner(&rig).await;
     let mut stream = browser.stream("main", "0.0").await;
-    let begun = tokio::time::Instant::now();
-    rig.stop().await;
+    rig.stop_by_itself().await;
     assert!(stream.next("message").await.is_none());
-    assert!(begun.elapsed() < std::time::Duration::from_secs(4), "{:?}", begun.elapsed());
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! Servers that are programs.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use peacrab::people::Role;
 use peacrab::replies;
@@ -186,9 +186,11 @@ async fn servers_that_are_dead_mute_or_lying_harm_nobody() {
         ("gone", server(Via::Program(Box::new(gone)))),
     ])
     .await;
-    let begun = Instant::now();
     assert_eq!(call(&mut rig, "mcp_good_echo", json!({ "text": "here" })).await, "here");
-    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    // They are still waited for: a minute for the greeting, a quarter of it for the list.
+    for silent in ["mute", "listless"] {
+        assert_eq!(trouble(&rig, silent), "", "{silent}");
+    }
     rig.wait_until(|rig| trouble(rig, "dead").contains("cannot find the module")).await;
     rig.wait_until(|rig| trouble(rig, "liar").contains("cannot be spoken to")).await;
     rig.wait_until(|rig| trouble(rig, "gone").contains("/nowhere/to-be-found")).await;
@@ -291,9 +293,8 @@ async fn programs_end_with_the_daemon_even_those_that_will_not() {
     let is_there =
         |pid: &str| test_kill_process(Pid::from_raw(pid.parse().unwrap()).unwrap()).is_ok();
     assert!(is_there(&good) && is_there(&stubborn));
-    let begun = Instant::now();
+    // By itself, the stubborn one would end after a minute: a test waits half of it for the stop.
     rig.stop().await;
-    assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
     assert!(!is_there(&good) && !is_there(&stubborn));
     rig.start().await;
     rig.finish().await;

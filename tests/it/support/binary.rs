@@ -220,6 +220,22 @@ impl Daemon {
         ended.unwrap_or_else(|_| panic!("it does not end:\n{}", self.log())).unwrap()
     }
 
+    /// Asks it to end, and waits until it has; its log.
+    #[cfg(feature = "telegram")]
+    pub(crate) async fn end(self) -> String {
+        let log = self.log.clone();
+        assert!(self.terminate().await.success());
+        fs::read_to_string(log).unwrap()
+    }
+
+    /// The same for one that waits for nothing: none of its parts goes on until its time is over and it is cut off.
+    #[cfg(feature = "telegram")]
+    pub(crate) async fn end_by_itself(self) {
+        let log = self.end().await;
+        assert!(log.contains("Stopped") && !log.contains("did not end in time"), "{log}");
+        assert!(!log.contains("Some turns will continue"), "{log}");
+    }
+
     /// Asks it to end, and waits until it has.
     pub(crate) async fn terminate(mut self) -> ExitStatus {
         let pid = i32::try_from(self.child.id().expect("it runs")).unwrap();

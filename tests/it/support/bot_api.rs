@@ -257,6 +257,11 @@ impl BotApi {
         self.state.look().calls.received.clone()
     }
 
+    /// How many calls that came to [`Fault::Hang`] are still waited for.
+    pub(crate) fn hanging_calls(&self) -> usize {
+        self.state.look().hanging.count()
+    }
+
     /// Updates that are not confirmed yet.
     pub(crate) fn unconfirmed(&self) -> usize {
         self.state.look().pending.len()
@@ -309,7 +314,10 @@ async fn answer(
     let fault = inner.change(|state| state.calls.receive(method, body));
     match fault {
         None => plain(perform(&inner, method, &parameters, file.as_ref()).await),
-        Some(Fault::Hang) => std::future::pending().await,
+        Some(Fault::Hang) => {
+            let hanging = inner.look().hanging.hang::<Response>();
+            hanging.await
+        }
         Some(Fault::Slow(time)) => {
             sleep(time).await;
             plain(perform(&inner, method, &parameters, file.as_ref()).await)

@@ -20,6 +20,7 @@ pub(crate) mod fake_channel;
 pub(crate) mod fake_daemon;
 pub(crate) mod former_store;
 pub(crate) mod effort;
+pub(crate) mod log;
 pub(crate) mod model_api;
 #[cfg(any(feature = "discord", feature = "slack", feature = "telegram"))]
 pub(crate) mod outbound;

@@ -20,6 +20,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
 use super::record::record;
+use super::wire::HangingCalls;
 
 /// The key that the fakes want.
 pub(crate) const KEY: &str = "sk-test-0123456789";
@@ -116,6 +117,7 @@ struct Seen {
     looks: BTreeMap<&'static str, Value>,
     requests: Vec<Value>,
     faults: Vec<String>,
+    hanging: HangingCalls,
 }
 
 impl ModelApi {
@@ -206,6 +208,12 @@ impl ModelApi {
         self.seen.lock().unwrap().requests.clone()
     }
 
+    /// How many requests have got [`Reply::Silence`] that are still waited for.
+    #[cfg(feature = "telegram")]
+    pub(crate) fn hanging_calls(&self) -> usize {
+        self.seen.lock().unwrap().hanging.count()
+    }
+
     /// Every request was right, and every reply was fetched.
     pub(crate) fn finish(&self) {
         let seen = self.seen.lock().unwrap();
@@ -226,12 +234,12 @@ async fn answer(State((platform, seen)): State<Shared>, request: Request<Body>) 
         is_closed && !header_faults(platform, &head.headers, true).is_empty()
     };
     if is_refused {
-        return send(Reply::error(401, &json!({"error": {"message": "no such key"}}))).await;
+        return send(Reply::error(401, &json!({"error": {"message": "no such key"}})), &seen).await;
     }
     if head.method == "GET" && LOOKS.contains(&head.uri.path()) {
         let found = seen.lock().unwrap().looks.get(head.uri.path()).cloned();
         let status = if found.is_some() { 200 } else { 404 };
-        return send(Reply::error(status, &found.unwrap_or_default())).await;
+        return send(Reply::error(status, &found.unwrap_or_default()), &seen).await;
     }
     let (name, path) = match platform {
         Platform::OpenAi => ("openai", "/v1/chat/completions"),
@@ -264,12 +272,15 @@ async fn answer(State((platform, seen)): State<Shared>, request: Request<Body>) 
             _ => Reply::error(400, &json!({"error": {"message": faults.join("; ")}})),
         }
     };
-    send(reply).await
+    send(reply, &seen).await
 }
 
-async fn send(reply: Reply) -> Response {
+async fn send(reply: Reply, seen: &Mutex<Seen>) -> Response {
     match reply {
-        Reply::Silence => std::future::pending().await,
+        Reply::Silence => {
+            let hanging = seen.lock().unwrap().hanging.hang::<Response>();
+            hanging.await
+        }
         Reply::Whole { status, headers, body } => {
             let mut response = Response::builder().status(StatusCode::from_u16(status).unwrap());
             for (name, value) in headers {

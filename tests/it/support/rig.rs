@@ -34,6 +34,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::fake_channel::{FakeChannel, ReceivedMessage};
+use super::log::Log;
 use super::script::{Gate, ScriptedModel};
 
 pub(crate) const OWNER: &str = "7";
@@ -390,6 +391,17 @@ impl Rig {
         self.stop.cancel();
         let ended = timeout(PATIENCE, self.daemon.join_next()).await.expect("it does not stop");
         ended.unwrap().expect("the daemon panicked").unwrap();
+    }
+
+    /// The same for one that waits for nothing: none of its parts goes on until its time is over and it is cut off.
+    pub(crate) async fn stop_by_itself(&mut self) {
+        let log = Log::default();
+        let lines = tracing_subscriber::fmt().with_writer(log.clone()).with_ansi(false).finish();
+        let logging = tracing::subscriber::set_default(lines);
+        self.stop().await;
+        drop(logging);
+        let log = log.text();
+        assert!(log.contains("Stopped") && !log.contains("did not end in time"), "{log}");
     }
 
     /// Waits until the daemon ends by itself.

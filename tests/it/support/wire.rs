@@ -137,6 +137,27 @@ pub(crate) async fn serve(listener: TcpListener, router: Router) {
     axum::serve(Wires(listener), service).await.unwrap();
 }
 
+/// The calls that hang: no answer comes until who called gives up.
+#[derive(Debug, Default)]
+pub(crate) struct HangingCalls(Arc<()>);
+
+impl HangingCalls {
+    /// Hangs. The call counts until its connection is gone, with which the server drops this.
+    pub(crate) fn hang<T>(&self) -> impl Future<Output = T> + use<T> {
+        let open = Arc::clone(&self.0);
+        async move {
+            let _open = open;
+            std::future::pending().await
+        }
+    }
+
+    /// How many hang now.
+    #[cfg(feature = "telegram")]
+    pub(crate) fn count(&self) -> usize {
+        Arc::strong_count(&self.0) - 1
+    }
+}
+
 /// A page as proxies make it.
 pub(crate) fn error_page(status: u16) -> Response {
     let page = "<html><body>An error page</body></html>";

@@ -1,18 +1,21 @@
 //! A new version that does not come up, whatever its way of not coming up is, and whatever happens to the update meanwhile.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::time::Duration;
 
 use peacrab::control::{self, SOCKET};
 use peacrab::store::{HomeLock, newest_schema};
 use serde_json::{Value, json};
+use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
-use tokio::time::sleep;
+use tokio::process::{Child, Command};
+use tokio::time::{sleep, timeout};
 
 use super::{Server, another, await_end, command, end, installed, is_unchanged};
 use crate::service::put_program;
-use crate::support::binary::{Daemon, Ended, ProgramFixture, until};
+use crate::support::binary::{Daemon, Ended, PATIENCE, ProgramFixture, until};
 
 /// A home whose daemon is the installed program and a service of a systemd that a script plays.
 struct Service {
@@ -113,33 +116,36 @@ impl Service {
         ));
     }
 
-    /// Updates, and lets the new version end once the update has seen that it is healthy.
-    async fn update_until_end(&self, healthy_for: &str) -> Ended {
-        self.update_until_later_end(["60", healthy_for], Duration::ZERO).await
+    /// The rest of such a shell: for one look of the update or two, nobody answers, and then a daemon does.
+    fn restart(&self) -> String {
+        format!(
+            "asked=$(grep -c ^show {calls}); while [ $(grep -c ^show {calls}) -lt $((asked + 2)) ]; do sleep 0.05; done; \
+             rm -f {shown}; exec {program} \"$@\"",
+            calls = self.calls_file().display(),
+            shown = self.shown().display(),
+            program = env!("CARGO_BIN_EXE_peacrab")
+        )
     }
 
-    /// The same with a health timeout, a time to stay healthy, and a pause before the end.
-    async fn update_until_later_end(&self, limits: [&str; 2], pause: Duration) -> Ended {
-        let [timeout, healthy_for] = limits;
-        let args = ["update", "--health-timeout", timeout, "--healthy-for", healthy_for];
-        let update = self.fixture.run_with(command(&self.fixture, &self.exe, &args), "");
-        let before = fs::read_to_string(self.pid()).unwrap();
-        let end = async {
-            until("the new version", async || {
-                let ended = self.fixture.run(&["status", "--json"]).await;
-                let status: Value = serde_json::from_str(&ended.out).ok()?;
-                let pid = status["pid"].to_string();
-                (ended.code == Some(0) && pid != before).then_some(())
-            })
+    /// Begins an update with a health timeout and a time to stay healthy, and waits until it says that the new version is
+    /// healthy. The new version ends once there is the file `end`.
+    async fn begin_update(&self, [within, healthy_for]: [&str; 2]) -> RunningUpdate {
+        let args = ["update", "--health-timeout", within, "--healthy-for", healthy_for];
+        let update = RunningUpdate::begin(command(&self.fixture, &self.exe, &args));
+        until("a healthy version", async || update.out().contains("is watched for").then_some(()))
             .await;
-            // Between two questions to systemd, it looks at the daemon.
-            let asked = self.calls("show");
-            until("a look", async || (self.calls("show") >= asked + 2).then_some(())).await;
-            sleep(pause).await;
-            fs::write(self.fixture.folder().join("end"), "").unwrap();
-        };
-        let (ended, ()) = tokio::join!(update, end);
-        ended
+        update
+    }
+
+    fn end_new_version(&self) {
+        fs::write(self.fixture.folder().join("end"), "").unwrap();
+    }
+
+    /// Updates, and lets the new version end as soon as the update says that it is healthy.
+    async fn update_until_end(&self, healthy_for: &str) -> Ended {
+        let update = self.begin_update(["60", healthy_for]).await;
+        self.end_new_version();
+        update.ended().await
     }
 
     fn calls_file(&self) -> PathBuf {
@@ -158,6 +164,38 @@ impl Service {
 
     async fn finish(self) {
         end(self.fixture.status().await["pid"].as_i64().unwrap());
+    }
+}
+
+/// An update at work, and the files to which it writes.
+struct RunningUpdate {
+    update: Child,
+    written: TempDir,
+}
+
+impl RunningUpdate {
+    fn begin(mut command: Command) -> Self {
+        let written = tempfile::tempdir().unwrap();
+        let file = |name: &str| File::create(written.path().join(name)).unwrap();
+        command.stdin(Stdio::null()).stdout(file("out")).stderr(file("err"));
+        Self { update: command.spawn().unwrap(), written }
+    }
+
+    fn out(&self) -> String {
+        fs::read_to_string(self.written.path().join("out")).unwrap()
+    }
+
+    async fn ended(mut self) -> Ended {
+        let ended = timeout(PATIENCE, self.update.wait()).await;
+        let ended = ended.unwrap_or_else(|_| panic!("it does not end: {}", self.out())).unwrap();
+        let err = fs::read_to_string(self.written.path().join("err")).unwrap();
+        Ended { code: ended.code(), out: self.out(), err }
+    }
+
+    /// Interrupts it.
+    async fn interrupt(self) -> Ended {
+        end(i64::from(self.update.id().expect("it runs")));
+        self.ended().await
     }
 }
 
@@ -244,10 +282,8 @@ async fn a_version_that_is_healthy_once_and_ends_makes_way_for_the_old_one() {
 async fn a_new_version_that_is_told_to_restart_stays() {
     let service = Service::new("");
     let _daemon = service.begin().await;
-    let shown = service.shown().display().to_string();
-    let again = format!("sleep 1; rm -f {shown}; exec {} \"$@\"", env!("CARGO_BIN_EXE_peacrab"));
-    service.publish_healthy_until_end("success", &again);
-    let ended = service.update_until_end("5").await;
+    service.publish_healthy_until_end("success", &service.restart());
+    let ended = service.update_until_end("10").await;
     assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
     assert!(ended.out.contains("Version 99.0.0 runs."), "{ended:?}");
     assert!(fs::read(&service.exe).unwrap().starts_with(b"#!"), "the old program is back");
@@ -259,13 +295,25 @@ async fn a_new_version_that_is_told_to_restart_stays() {
 async fn a_new_version_that_restarts_after_the_health_timeout_stays() {
     let service = Service::new("");
     let _daemon = service.begin().await;
-    let shown = service.shown().display().to_string();
-    // Nobody answers for a second.
-    let again = format!("sleep 1; rm -f {shown}; exec {} \"$@\"", env!("CARGO_BIN_EXE_peacrab"));
-    service.publish_healthy_until_end("success", &again);
-    let ended = service.update_until_later_end(["8", "14"], Duration::from_secs(9)).await;
-    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
-    assert!(ended.out.contains("Version 99.0.0 runs."), "{ended:?}");
+    service.publish_healthy_until_end("success", &service.restart());
+    let update = service.begin_update(["20", "600"]).await;
+    let before = service.fixture.status().await["pid"].to_string();
+    // The health timeout is over, seen from the update's restart.
+    sleep(Duration::from_secs(20)).await;
+    service.end_new_version();
+    until("the new version again", async || {
+        let ended = service.fixture.run(&["status", "--json"]).await;
+        let status: Value = serde_json::from_str(&ended.out).ok()?;
+        (ended.code == Some(0) && status["pid"].to_string() != before).then_some(())
+    })
+    .await;
+    // It is watched as before. Between two questions to systemd, the update looks at the daemon.
+    let asked = service.calls("show");
+    until("a look", async || (service.calls("show") >= asked + 2).then_some(())).await;
+    let ended = update.interrupt().await;
+    let words = "interrupted. Version 99.0.0 is installed";
+    assert!(ended.code == Some(1) && ended.err.contains(words), "{ended:?}");
+    assert!(fs::read(&service.exe).unwrap().starts_with(b"#!"), "the old program is back");
     assert_eq!((service.calls("restart"), service.calls("stop")), (1, 0));
     service.finish().await;
 }

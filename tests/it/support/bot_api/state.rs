@@ -6,7 +6,7 @@ use std::fmt::Debug;
 use serde_json::{Map, Value, json};
 
 use super::super::watched::{Calls, DebugState};
-use super::super::wire::Upload;
+use super::super::wire::{HangingCalls, Upload};
 use super::files::{self, SentFile};
 use super::line::{Line, Person, chat_json};
 use super::{BOT_NAME, Fault, html};
@@ -83,6 +83,7 @@ pub(super) struct State {
     pub(super) poll: u64,
     pub(super) sent: Vec<Sent>,
     pub(super) calls: Calls<Fault>,
+    pub(super) hanging: HangingCalls,
     pub(super) invents: bool,
     /// The kinds of updates that the bot asked for.
     allowed: Vec<String>,
@@ -128,6 +129,7 @@ impl State {
             poll: 0,
             sent: Vec::new(),
             calls: Calls::default(),
+            hanging: HangingCalls::default(),
             invents: false,
             allowed: Vec::new(),
             files: BTreeMap::new(),
