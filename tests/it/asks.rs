@@ -221,8 +221,7 @@ async fn a_call_that_was_allowed_after_a_backup_is_not_made_again_after_its_rest
     rig.say_changed(OWNER, "1", "", |message| {
         message.body.press = Some(Press { delivery, choice: 0 });
     });
-    let heard = rig.next_messages("1", 2).await;
-    assert!(heard.contains(&replies::ALREADY_DECIDED.to_owned()), "{heard:?}");
+    // The platform shows the answer to a press that comes too late; it is no message.
     assert_eq!(rig.ask("1", &format!("/approve {id}")).await, replies::ALREADY_DECIDED);
     assert_eq!(note(&rig), None);
     rig.finish().await;

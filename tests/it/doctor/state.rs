@@ -65,6 +65,13 @@ async fn that_no_daemon_runs_is_wrong_once_one_has_been_started() {
     daemon.terminate().await;
     let stopped = "WRONG daemon: none runs, although this home was in use: it was stopped";
     found(&fixture.run(&["doctor"]).await, 1, &[stopped, "to do: start it: ", " run`"]);
+    let (workspace, away) = (fixture.home().join("workspace"), fixture.folder().join("away"));
+    fs::rename(&workspace, &away).unwrap();
+    assert_eq!(fixture.run(&["run"]).await.code, Some(1));
+    fs::rename(&away, &workspace).unwrap();
+    let refused = "WRONG daemon: none runs: its last start was refused";
+    let to_do = "to do: look at the log for the reason, and start it: ";
+    found(&fixture.run(&["doctor"]).await, 1, &[refused, to_do]);
     fixture.daemon().await.kill().await;
     let ended = fixture.run(&["doctor", "--json"]).await;
     let report: Value = serde_json::from_str(&ended.out).unwrap();
