@@ -297,14 +297,14 @@ async fn a_new_version_that_restarts_after_the_health_timeout_stays() {
     let _daemon = service.begin().await;
     service.publish_healthy_until_end("success", &service.restart());
     let update = service.begin_update(["20", "600"]).await;
-    let before = service.fixture.status().await["pid"].to_string();
+    let before = service.fixture.status().await["pid"].clone();
     // The health timeout is over, seen from the update's restart.
     sleep(Duration::from_secs(20)).await;
     service.end_new_version();
     until("the new version again", async || {
         let ended = service.fixture.run(&["status", "--json"]).await;
         let status: Value = serde_json::from_str(&ended.out).ok()?;
-        (ended.code == Some(0) && status["pid"].to_string() != before).then_some(())
+        (ended.code == Some(0) && status["pid"] != before).then_some(())
     })
     .await;
     // It is watched as before. Between two questions to systemd, the update looks at the daemon.
