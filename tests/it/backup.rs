@@ -222,12 +222,33 @@ async fn files_keep_the_time_of_their_last_change() {
     fixture.daemon().await.terminate().await;
     let note = fixture.home().join("workspace/note.md");
     fs::write(&note, "tea").unwrap();
-    let changed = UNIX_EPOCH + Duration::from_secs(1_700_000_000);
-    fs::File::options().append(true).open(&note).unwrap().set_modified(changed).unwrap();
+    // Files of reproducible archives have the beginning of 1970.
+    for seconds in [1_700_000_000, 0] {
+        let changed = UNIX_EPOCH + Duration::from_secs(seconds);
+        fs::File::options().append(true).open(&note).unwrap().set_modified(changed).unwrap();
+        let file = back_up(&fixture).await;
+        let ended = fixture.run(&["restore", file.to_str().unwrap(), "--replace"]).await;
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        assert_eq!(fs::metadata(&note).unwrap().modified().unwrap(), changed);
+    }
+}
+
+#[tokio::test]
+async fn a_file_of_a_former_version_which_kept_no_times_is_as_new_as_its_restore() {
+    let fixture = ProgramFixture::new("");
+    fixture.daemon().await.terminate().await;
     let file = back_up(&fixture).await;
+    let unpacked = unpacked(&file, fixture.folder());
+    // Its archives have the beginning of 1970 for all.
+    for name in ["peacrab-backup.json", "state.db", "workspace/AGENTS.md"] {
+        let file = fs::File::options().append(true).open(unpacked.join(name)).unwrap();
+        file.set_modified(UNIX_EPOCH).unwrap();
+    }
+    fs::rename(packed(&unpacked, fixture.folder()), &file).unwrap();
     let ended = fixture.run(&["restore", file.to_str().unwrap(), "--replace"]).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    assert_eq!(fs::metadata(&note).unwrap().modified().unwrap(), changed);
+    let file = fs::metadata(fixture.home().join("workspace/AGENTS.md")).unwrap();
+    assert!(file.modified().unwrap() > UNIX_EPOCH + Duration::from_secs(1_000_000_000));
 }
 
 #[tokio::test]
