@@ -2,12 +2,12 @@
 //! what becomes of the folder (`restore`).
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Read, Write as _};
+use std::io::{self, BufRead, BufReader, Read, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Component, Path};
 use std::time::{Duration, UNIX_EPOCH};
 
-use flate2::read::GzDecoder;
+use flate2::bufread::GzDecoder;
 use tar::{Archive, Entry, EntryType};
 
 use super::{BackupError, BackupManifest, FOLDERS, FORMAT, MANIFEST, ReadReport, Reporting};
@@ -33,7 +33,8 @@ pub(super) fn unpack(
     let opened = opened.map_err(BackupError::io(format!("cannot read {}", file.display())))?;
     let made = DirBuilder::new().mode(0o700).create(into);
     made.map_err(|error| unwritable(into, error))?;
-    let mut archive = Archive::new(GzDecoder::new(Reporting { inner: opened, report }));
+    let opened = BufReader::with_capacity(COPY_BYTES, Reporting { inner: opened, report });
+    let mut archive = Archive::new(GzDecoder::new(opened));
     let mut entries = archive.entries().map_err(|error| damaged(file, error))?;
     let first = entries.next().and_then(Result::ok);
     let has_times = first.as_ref().is_some_and(has_time);
@@ -50,10 +51,29 @@ pub(super) fn unpack(
             keep_time(&entry, &made);
         }
     }
-    // The sums at the very end are compared only if it is read to there.
-    let mut rest = archive.into_inner();
-    io::copy(&mut rest, &mut io::sink()).map_err(|error| damaged(file, error))?;
+    read_end(archive.into_inner()).map_err(|error| damaged(file, error))?;
     Ok(manifest)
+}
+
+/// Reads the rest behind the last entry, as the sums at the very end are compared only if it is read to there. Nothing but
+/// the zeros that fill the last block may follow: an archive that was written twice, or to which something was added, is
+/// not the one that was made.
+fn read_end(mut rest: GzDecoder<impl BufRead>) -> io::Result<()> {
+    let more = || io::Error::other("it goes on after its end");
+    let mut buffer = vec![0; COPY_BYTES];
+    loop {
+        match rest.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(read) if buffer[..read].iter().any(|byte| *byte != 0) => return Err(more()),
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    match rest.into_inner().fill_buf()?.is_empty() {
+        true => Ok(()),
+        false => Err(more()),
+    }
 }
 
 fn read_manifest(mut entry: Entry<'_, impl Read>) -> Option<BackupManifest> {

@@ -4,7 +4,7 @@ mod keeping;
 mod troubles;
 
 use std::fs;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -319,6 +319,18 @@ async fn a_backup_that_is_damaged_strange_or_newer_changes_nothing() {
     refused("is not a complete backup").await;
     fs::write(&file, "hello").unwrap();
     refused("is not a complete backup").await;
+    // What follows the archive is no part of it: something that was added, or the whole once more.
+    for more in [b"more".as_slice(), whole.as_slice(), &[0; 512]] {
+        fs::write(&file, [whole.as_slice(), more].concat()).unwrap();
+        refused("is not a complete backup: it goes on after its end").await;
+    }
+    let mut content = Vec::new();
+    flate2::read::GzDecoder::new(whole.as_slice()).read_to_end(&mut content).unwrap();
+    content.extend_from_within(..512);
+    let mut gz = flate2::write::GzEncoder::new(Vec::new(), Default::default());
+    gz.write_all(&content).unwrap();
+    fs::write(&file, gz.finish().unwrap()).unwrap();
+    refused("is not a complete backup: it goes on after its end").await;
 
     fs::write(&file, &whole).unwrap();
     let unpacked = unpacked(&file, fixture.folder());
