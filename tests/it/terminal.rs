@@ -11,13 +11,15 @@ use axum::body::Body;
 use axum::routing::post;
 use futures_util::StreamExt as _;
 use futures_util::stream;
+use peacrab::replies;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use crate::support::binary::{ProgramFixture, model_at, until};
+use crate::support::binary::{ProgramFixture, model, model_at, until};
+use crate::support::model_api::{ModelApi, Platform, Reply};
 use crate::support::pty::Pty;
 
 /// A narrow and a wide terminal.
@@ -429,6 +431,22 @@ async fn ctrl_c_at_a_single_message_is_no_success() {
     terminal.wait_for_words("can't reach the model").await;
     terminal.type_keys(CTRL_C);
     assert_eq!(terminal.ends().await, Some(130), "{}", terminal.raw());
+}
+
+#[tokio::test]
+async fn an_answer_without_words_is_no_success() {
+    let api = ModelApi::start(Platform::OpenAi).await;
+    let fixture = ProgramFixture::new(&(CONFIG.to_owned() + &model("main", &api)));
+    let chunk = |delta: Value, finish: Value| json!({"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]});
+    for finish in ["stop", "length"] {
+        let begin = chunk(json!({"content": ""}), Value::Null);
+        api.reply(Reply::events(&[begin, chunk(json!({}), json!(finish))]));
+        let ended = fixture.run(&["chat", "-m", "hello"]).await;
+        assert_eq!(ended.code, Some(1), "{finish}: {ended:?}");
+        let is_empty = ended.out.contains(replies::EMPTY_ANSWER);
+        assert_eq!(is_empty, finish == "stop", "{finish}: {ended:?}");
+        assert!(ended.err.contains("there was no answer"), "{finish}: {ended:?}");
+    }
 }
 
 #[tokio::test]
