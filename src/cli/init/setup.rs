@@ -149,7 +149,7 @@ impl Setup<'_> {
     }
 
     /// Saves the config that was tested.
-    pub(super) fn save(&mut self, edit: ConfigEdit) -> anyhow::Result<Config> {
+    pub(super) fn save(&mut self, mut edit: ConfigEdit) -> anyhow::Result<Config> {
         let config = edit.load(&self.on.environment);
         // Their places are in a file that does not exist yet.
         let config = config.map_err(|faults| anyhow!("cannot save this: {}", faults.messages()))?;

@@ -1,0 +1,46 @@
+//! Homes that a setup does not find as it expects them: others at work in them, full disks, rights of others.
+
+use futures_util::future::join_all;
+use peacrab::config::edit::{ConfigEdit, NewSection};
+
+use super::{answer, config, empty, own_server};
+use crate::support::model_api::MODEL;
+
+#[test]
+fn what_somebody_else_has_written_into_the_config_meanwhile_is_not_overwritten() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("home/config.toml");
+    let opened = |name: &str| {
+        let texts = vec![("type", "rehearsal".to_owned())];
+        let mut edit = ConfigEdit::open(&file).unwrap();
+        let name = name.to_owned();
+        let (lists, secrets) = (Vec::new(), Vec::new());
+        edit.add(&NewSection { kind: "providers", name, texts, lists, secrets }).unwrap();
+        edit
+    };
+    let (mut first, mut same, mut other) = (opened("one"), opened("one"), opened("two"));
+    first.save().unwrap();
+    same.save().unwrap();
+    let refused = other.save().unwrap_err().to_string();
+    assert!(refused.contains("it was changed meanwhile"), "{refused}");
+    assert_eq!(ConfigEdit::open(&file).unwrap().names("providers"), ["one"]);
+    opened("two").save().unwrap();
+    assert_eq!(ConfigEdit::open(&file).unwrap().names("providers"), ["one", "two"]);
+    // Its own change before is none of somebody else.
+    std::fs::write(&file, "").unwrap();
+    let mut edit = opened("three");
+    edit.save().unwrap();
+    edit.save().unwrap();
+}
+
+#[tokio::test]
+async fn the_same_setup_several_times_at_once_is_one() {
+    let (fixture, model) = (empty(), own_server().await);
+    (0..6).for_each(|_| model.reply(answer("OK")));
+    let server = ["--provider", &model.base_url, "--model", MODEL, "--channel", "none"];
+    let args = [&["init", "--yes"] as &[&str], &server].concat();
+    for ended in join_all((0..6).map(|_| fixture.run(&args))).await {
+        assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
+    }
+    assert_eq!(ConfigEdit::open(&config(&fixture)).unwrap().names("providers"), ["server"]);
+}
