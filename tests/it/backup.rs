@@ -303,6 +303,7 @@ async fn a_backup_that_is_damaged_strange_or_newer_changes_nothing() {
         let ended = fixture.run(&["restore", file.to_str().unwrap(), "--replace"]).await;
         assert_eq!(ended.code, Some(1), "{words}: {ended:?}");
         assert!(ended.err.contains(words), "{words}: {ended:?}");
+        assert!(!ended.err.contains('\u{1b}'), "{words}: {ended:?}");
         assert_eq!(count(&fixture, "sqlite_schema"), before);
         let names = fs::read_dir(fixture.home()).unwrap().map(|it| it.unwrap().file_name());
         let names: Vec<_> = names.map(|it| it.into_string().unwrap()).collect();
@@ -347,9 +348,12 @@ async fn a_backup_that_is_damaged_strange_or_newer_changes_nothing() {
     }
 
     // An entry that would land elsewhere.
-    for (path, kind) in
-        [("../evil", tar::EntryType::Regular), ("workspace/link", tar::EntryType::Symlink)]
-    {
+    for (path, kind) in [
+        ("../evil", tar::EntryType::Regular),
+        // One that would clear the screen where it is named.
+        ("evil\u{1b}[2J", tar::EntryType::Regular),
+        ("workspace/link", tar::EntryType::Symlink),
+    ] {
         let gz =
             flate2::write::GzEncoder::new(fs::File::create(&file).unwrap(), Default::default());
         let mut archive = tar::Builder::new(gz);
