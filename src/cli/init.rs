@@ -9,9 +9,10 @@ mod pairing;
 mod platforms;
 mod setup;
 
+use std::fs;
 use std::process::ExitCode;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 
 use super::chat;
 use super::dialog::Dialog;
@@ -23,6 +24,8 @@ use super::service_environment;
 use super::systemd;
 use crate::config::edit::ConfigEdit;
 use crate::config::{self, Config};
+use crate::doctor::{Severity, machine};
+use crate::store;
 use outcome::{FinishedSteps, InitOutcome};
 pub(super) use setup::InitOptions;
 use setup::{GivenSecrets, QUESTIONS_MAX, Setup, unless_stopped};
@@ -157,9 +160,21 @@ async fn take_steps(
         // It stops by itself, because its daemon has to end in order.
         Box::pin(pairing::pair(setup, bot, &mut interrupts)).await?;
     }
+    check_space(setup.on, &continues)?;
     let offered = Box::pin(offer_service(setup));
     let (service, next) = unless_stopped(&continues, &mut interrupts, offered).await?;
     Ok(FinishedSteps { bot, service, next })
+}
+
+/// Returns an error if the home has no store yet, and its disk has no room for one: no daemon could work there.
+fn check_space(on: &Invocation, continues: &str) -> anyhow::Result<()> {
+    let has_store = fs::metadata(on.home.join(store::FILE)).is_ok_and(|store| store.len() > 0);
+    let disk = machine::check_disk(&on.home);
+    if has_store || disk.severity != Severity::Wrong {
+        return Ok(());
+    }
+    let (home, words, advice) = (on.home.display(), disk.words, disk.advice.unwrap_or_default());
+    bail!("the disk of {home} cannot hold the data: {words}. To do: {advice}; {continues}")
 }
 
 /// Installs the service that is wanted. Returns it, with the words about it or about how the daemon starts without one.

@@ -4,6 +4,7 @@ use futures_util::future::join_all;
 use peacrab::config::edit::{ConfigEdit, NewSection};
 
 use super::{answer, config, empty, own_server};
+use crate::support::disk::Disk;
 use crate::support::model_api::MODEL;
 
 #[test]
@@ -43,4 +44,23 @@ async fn the_same_setup_several_times_at_once_is_one() {
         assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
     }
     assert_eq!(ConfigEdit::open(&config(&fixture)).unwrap().names("providers"), ["server"]);
+}
+
+#[tokio::test]
+async fn a_disk_without_room_for_the_data_is_no_setup() {
+    let (fixture, model) = (empty(), own_server().await);
+    let Some(disk) = Disk::of(&fixture).await else { return };
+    disk.fill();
+    let server = ["--provider", &model.base_url, "--model", MODEL, "--channel", "none"];
+    let args = [&["init", "--yes"] as &[&str], &server].concat();
+    // Each time, not only when the config is new.
+    for _ in 0..2 {
+        model.reply(answer("OK"));
+        let ended = disk.run(&fixture, &args).await;
+        assert_eq!(ended.code, Some(1), "{ended:?}");
+        assert!(!ended.out.contains("All is set up"), "{ended:?}");
+        assert!(ended.err.contains("only 0 MB are free"), "{ended:?}");
+        assert!(ended.err.contains(" to continue"), "{ended:?}");
+    }
+    assert!(config(&fixture).exists());
 }
