@@ -1,9 +1,12 @@
 //! Homes that a setup does not find as it expects them: others at work in them, full disks, rights of others.
 
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+
 use futures_util::future::join_all;
 use peacrab::config::edit::{ConfigEdit, NewSection};
 
-use super::{answer, config, empty, own_server};
+use super::{answer, config, empty, own_server, unwrapped};
 use crate::support::disk::Disk;
 use crate::support::model_api::MODEL;
 
@@ -28,7 +31,7 @@ fn what_somebody_else_has_written_into_the_config_meanwhile_is_not_overwritten()
     opened("two").save().unwrap();
     assert_eq!(ConfigEdit::open(&file).unwrap().names("providers"), ["one", "two"]);
     // Its own change before is none of somebody else.
-    std::fs::write(&file, "").unwrap();
+    fs::write(&file, "").unwrap();
     let mut edit = opened("three");
     edit.save().unwrap();
     edit.save().unwrap();
@@ -63,4 +66,26 @@ async fn a_disk_without_room_for_the_data_is_no_setup() {
         assert!(ended.err.contains(" to continue"), "{ended:?}");
     }
     assert!(config(&fixture).exists());
+}
+
+#[tokio::test]
+async fn a_home_that_others_can_write_to_is_closed_and_told_of() {
+    let (fixture, model) = (empty(), own_server().await);
+    fs::create_dir(fixture.home()).unwrap();
+    let open = || fs::set_permissions(fixture.home(), Permissions::from_mode(0o777)).unwrap();
+    let mode = || fs::metadata(fixture.home()).unwrap().permissions().mode() & 0o777;
+    open();
+    model.reply(answer("OK"));
+    let server = ["--provider", &model.base_url, "--model", MODEL, "--channel", "none"];
+    let ended = fixture.run(&[&["init", "--yes"] as &[&str], &server].concat()).await;
+    assert_eq!((ended.code, mode()), (Some(0), 0o700), "{ended:?}");
+    assert!(unwrapped(&ended.out).contains("is for this account only now"), "{ended:?}");
+    open();
+    let ended = fixture.run(&["doctor"]).await;
+    let words = format!("others on this machine can write to {}", fixture.home().display());
+    assert!(ended.out.contains(&format!("WRONG files: {words}")), "{ended:?}");
+    let daemon = fixture.daemon().await;
+    assert!(daemon.log().contains(&words), "{}", daemon.log());
+    daemon.terminate().await;
+    assert_eq!(mode(), 0o777);
 }
