@@ -396,16 +396,23 @@ async fn replace(
     Replacement { on, exe, old, begun: &begun, limits }.start(&mut interrupts).await
 }
 
-/// Gives the new program the name of the old one, which is kept beside it. Returns the old one's file.
+/// Gives the new program the name of the old one, which is kept beside it. Returns the old one's file. A failure deletes the
+/// new program.
 fn put_in_place(exe: &Path) -> anyhow::Result<PathBuf> {
     let (new, old) = (with_ending(exe, NEW), with_ending(exe, OLD));
     fs::remove_file(&old).ok();
     // By a link, so that there is a program under the name at any moment.
-    fs::hard_link(exe, &old)
-        .or_else(|_| fs::copy(exe, &old).map(drop))
-        .context("cannot keep the old program")?;
-    fs::rename(new, exe).with_context(|| format!("cannot replace {}", exe.display()))?;
-    Ok(old)
+    let kept = fs::hard_link(exe, &old).or_else(|_| fs::copy(exe, &old).map(drop));
+    let kept = kept.with_context(|| {
+        format!("nothing was changed: cannot keep the old program as {}", old.display())
+    });
+    let replaced = kept.and_then(|()| {
+        fs::rename(&new, exe).with_context(|| format!("cannot replace {}", exe.display()))
+    });
+    if replaced.is_err() {
+        fs::remove_file(&new).ok();
+    }
+    replaced.map(|()| old)
 }
 
 /// Ends an update that was killed after the new program had got its place.

@@ -89,3 +89,20 @@ async fn a_home_that_others_can_write_to_is_closed_and_told_of() {
     daemon.terminate().await;
     assert_eq!(mode(), 0o777);
 }
+
+#[tokio::test]
+async fn a_secret_that_cannot_be_read_is_named_with_its_file() {
+    let fixture = empty();
+    for (name, bytes) in [("folder", None), ("latin-1", Some(b"gr\xfc\xdfe".as_slice()))] {
+        let path = fixture.folder().join(name);
+        match bytes {
+            Some(bytes) => fs::write(&path, bytes).unwrap(),
+            None => fs::create_dir(&path).unwrap(),
+        }
+        let path = path.to_str().unwrap();
+        let ended =
+            fixture.run(&["init", "--yes", "--provider", "openai", "--key-file", path]).await;
+        assert_eq!(ended.code, Some(1), "{ended:?}");
+        assert!(ended.err.contains(&format!("cannot read {path}: ")), "{ended:?}");
+    }
+}
