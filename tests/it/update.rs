@@ -2,6 +2,7 @@
 //! that does not come up makes way for the old one.
 
 mod checks;
+mod downloads;
 mod going_back;
 
 use std::collections::BTreeMap;
