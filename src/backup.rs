@@ -12,6 +12,7 @@ mod partial;
 pub mod restore;
 pub mod schedule;
 mod settle;
+mod unpack;
 
 use std::collections::BTreeSet;
 use std::fs::Metadata;

@@ -365,6 +365,8 @@ async fn reload(
         Ok(report) => Response::Done(replies::reloaded(&report.warnings)),
     };
     let write_result = write_line(out, &response).await;
-    written_sender.send(()).ok();
+    if write_result.is_ok() {
+        written_sender.send(()).ok();
+    }
     write_result
 }

@@ -1,6 +1,7 @@
 //! Rules for every HTTP client of the program: no redirects, no proxy for this machine, bounded bodies, and errors
 //! without the URL, which may contain a token. Not here: the requests of an API, which stand with its client.
 
+use std::cell::Cell;
 use std::error::Error;
 use std::io::{self, Write};
 use std::time::Duration;
@@ -106,5 +107,62 @@ pub async fn copy_body(
             return Ok(BodyEnd::TooLong);
         }
         bytes_left -= piece.len();
+    }
+}
+
+/// The longest time of a download. It grows with the bytes that have arrived: a slow line is waited for, and a server that
+/// sends a byte now and then is not.
+#[derive(Clone, Copy, Debug)]
+pub struct DownloadTime {
+    /// The longest silence.
+    pub silence: Duration,
+    /// The time for the smallest file.
+    pub least: Duration,
+    /// The time that each byte adds, the inverse of the lowest speed.
+    pub per_byte: Duration,
+}
+
+impl DownloadTime {
+    /// Returns the time by which the next piece has to be here.
+    pub fn deadline(&self, begun: Instant, bytes: u64) -> Instant {
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        let whole = begun + self.least + self.per_byte.saturating_mul(bytes);
+        whole.min(Instant::now() + self.silence)
+    }
+}
+
+/// Reads a body as [`read_body`] does, of a download that began at this time. `report` hears how many bytes each piece has.
+pub async fn download_body(
+    response: &mut Response,
+    bytes_max: usize,
+    time: DownloadTime,
+    begun: Instant,
+    report: impl FnMut(u64),
+) -> ReadBody {
+    let arrived = Cell::new(0);
+    let mut into = ReportedBytes { bytes: Vec::new(), arrived: &arrived, report };
+    let until = || Some(time.deadline(begun, arrived.get()));
+    let end = copy_body(response, &mut into, bytes_max, until).await;
+    let end = end.expect("a vector takes each byte");
+    ReadBody { bytes: into.bytes, end }
+}
+
+/// The bytes of a download, counted as they come.
+struct ReportedBytes<'a, R> {
+    bytes: Vec<u8>,
+    arrived: &'a Cell<u64>,
+    report: R,
+}
+
+impl<R: FnMut(u64)> Write for ReportedBytes<'_, R> {
+    fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
+        self.bytes.extend_from_slice(piece);
+        self.arrived.set(self.bytes.len() as u64);
+        (self.report)(piece.len() as u64);
+        Ok(piece.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }

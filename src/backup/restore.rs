@@ -2,22 +2,17 @@
 //! finished after a crash.
 
 use std::ffi::OsString;
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Read, Write as _};
+use std::fs::{self, DirBuilder, File};
+use std::io;
 use std::os::unix::ffi::OsStringExt as _;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
-use std::path::{Component, Path, PathBuf};
-use std::time::{Duration, UNIX_EPOCH};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
 
 use chrono::{DateTime, Utc};
-use flate2::read::GzDecoder;
 use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
-use tar::{Archive, Entry, EntryType};
 
-use super::{
-    BackupError, BackupManifest, FOLDERS, FORMAT, MANIFEST, ReadReport, Reporting, forget_again,
-    settle,
-};
+use super::unpack::{damaged, unpack, unwritable};
+use super::{BackupError, BackupManifest, FOLDERS, ReadReport, forget_again, settle};
 use crate::atomic_file;
 use crate::replies::RestoredWork;
 use crate::store::{self, HomeLock, OpenError, StoreError};
@@ -34,12 +29,6 @@ const LOGS: [&str; 2] = ["state.db-wal", "state.db-shm"];
 
 /// The folder that a backup lacks if it was made while the workspace was gone.
 const WORKSPACE: &str = "workspace";
-
-/// A manifest is far shorter.
-const MANIFEST_BYTES_MAX: u64 = 64 * 1024;
-
-/// Bytes that are copied at a time.
-const COPY_BYTES: usize = 128 * 1024;
 
 /// If data in the home may be moved aside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -280,10 +269,6 @@ fn prepare(
     Ok((manifest, settled))
 }
 
-fn damaged(file: &Path, why: impl std::fmt::Display) -> BackupError {
-    BackupError::Damaged { file: file.to_owned(), why: why.to_string() }
-}
-
 /// Returns the reason why the unpacked store cannot be used: no space for it, or the backup.
 fn unusable(home: &Path, file: &Path, error: OpenError) -> BackupError {
     match error {
@@ -296,129 +281,6 @@ fn unusable(home: &Path, file: &Path, error: OpenError) -> BackupError {
         OpenError::Gone { .. } => damaged(file, "it has no store"),
         OpenError::Older { found, .. } => BackupError::Older { file: file.to_owned(), found },
         error => damaged(file, error),
-    }
-}
-
-/// Returns the reason why a path of the home cannot be written.
-fn unwritable(path: &Path, error: io::Error) -> BackupError {
-    match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            BackupError::NoSpace(path.to_owned())
-        }
-        _ => BackupError::io(format!("cannot write {}", path.display()))(error),
-    }
-}
-
-/// Unpacks the whole archive into a new folder.
-fn unpack(file: &Path, into: &Path, report: ReadReport<'_>) -> Result<BackupManifest, BackupError> {
-    // To open a pipe would wait for a writer.
-    if fs::metadata(file).is_ok_and(|meta| !meta.is_file()) {
-        return Err(damaged(file, "it is not a file"));
-    }
-    let opened = File::open(file);
-    let opened = opened.map_err(BackupError::io(format!("cannot read {}", file.display())))?;
-    let made = DirBuilder::new().mode(0o700).create(into);
-    made.map_err(|error| unwritable(into, error))?;
-    let mut archive = Archive::new(GzDecoder::new(Reporting { inner: opened, report }));
-    let mut entries = archive.entries().map_err(|error| damaged(file, error))?;
-    let first = entries.next().and_then(Result::ok);
-    let manifest = first.and_then(read_manifest);
-    let manifest = manifest.ok_or_else(|| damaged(file, "it does not begin like one"))?;
-    if manifest.format > FORMAT {
-        let version = manifest.version;
-        return Err(BackupError::Newer { file: file.to_owned(), version });
-    }
-    for entry in entries {
-        let mut entry = entry.map_err(|error| damaged(file, error))?;
-        unpack_entry(&mut entry, file, into)?;
-    }
-    // The sums at the very end are compared only if it is read to there.
-    let mut rest = archive.into_inner();
-    io::copy(&mut rest, &mut io::sink()).map_err(|error| damaged(file, error))?;
-    Ok(manifest)
-}
-
-fn read_manifest(mut entry: Entry<'_, impl Read>) -> Option<BackupManifest> {
-    if entry.path().ok()?.as_ref() != Path::new(MANIFEST) {
-        return None;
-    }
-    let mut text = String::new();
-    entry.by_ref().take(MANIFEST_BYTES_MAX).read_to_string(&mut text).ok()?;
-    serde_json::from_str(&text).ok()
-}
-
-/// Unpacks a file or a folder. Its path stays inside, and it is no link.
-fn unpack_entry(
-    entry: &mut Entry<'_, impl Read>,
-    file: &Path,
-    into: &Path,
-) -> Result<(), BackupError> {
-    let path = entry.path().map_err(|error| damaged(file, error))?.into_owned();
-    let strange = || {
-        let why = format!("it has an entry `{}`, which no backup has", path.display());
-        damaged(file, why)
-    };
-    let mut parts = path.components();
-    let Some(Component::Normal(first)) = parts.next() else { return Err(strange()) };
-    let is_known = first == store::FILE || FOLDERS.iter().any(|folder| first == *folder);
-    if !is_known || parts.any(|part| !matches!(part, Component::Normal(_))) {
-        return Err(strange());
-    }
-    let place = into.join(&path);
-    match entry.header().entry_type() {
-        EntryType::Directory => {
-            let made = DirBuilder::new().recursive(true).mode(0o700).create(&place);
-            made.map_err(|error| misplaced(file, &place, error))
-        }
-        EntryType::Regular => {
-            let mode = entry.header().mode().map_err(|error| damaged(file, error))?;
-            let mut options = OpenOptions::new();
-            options.write(true).create_new(true).mode(mode & 0o700 | 0o600);
-            let mut to = options.open(&place).map_err(|error| misplaced(file, &place, error))?;
-            copy(entry, &mut to, |error| damaged(file, error), |error| unwritable(&place, error))?;
-            keep_time(entry, &to);
-            Ok(())
-        }
-        _ => Err(strange()),
-    }
-}
-
-/// Gives a file the time of its last change. Archives of former versions do not have it.
-fn keep_time(entry: &Entry<'_, impl Read>, file: &File) {
-    let seconds = entry.header().mtime().ok().filter(|seconds| *seconds > 0);
-    let modified = seconds.and_then(|it| UNIX_EPOCH.checked_add(Duration::from_secs(it)));
-    // What a hostile archive names may be no time of a file.
-    if let Some(modified) = modified {
-        file.set_modified(modified).ok();
-    }
-}
-
-/// Returns the reason why a new file or folder cannot be made: the archive has it twice or without its folder, or the disk.
-fn misplaced(file: &Path, place: &Path, error: io::Error) -> BackupError {
-    match error.kind() {
-        io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
-            damaged(file, error)
-        }
-        _ => unwritable(place, error),
-    }
-}
-
-/// Copies the content of an entry. An error of the archive is told from one of the disk that it comes to.
-fn copy(
-    from: &mut impl Read,
-    to: &mut File,
-    unreadable: impl Fn(io::Error) -> BackupError,
-    unwritable: impl Fn(io::Error) -> BackupError,
-) -> Result<(), BackupError> {
-    let mut buffer = vec![0; COPY_BYTES];
-    loop {
-        let read = match from.read(&mut buffer) {
-            Ok(0) => return to.sync_all().map_err(unwritable),
-            Ok(read) => read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(unreadable(error)),
-        };
-        to.write_all(&buffer[..read]).map_err(&unwritable)?;
     }
 }
 

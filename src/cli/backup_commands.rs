@@ -72,14 +72,13 @@ pub(super) fn back_up(
     print::line("The config and the keys are not in it: keep a copy of them elsewhere.");
     if !made.left_out.is_empty() {
         let lines = made.left_out.lines().join("\n- ");
-        print::error(&print::strip_control(&format!(
+        print::error(&format!(
             "peacrab: the backup was made, but it is not whole. {} of the files and folders cannot be read:\n- {lines}",
             made.left_out.count
-        )));
+        ));
     }
     if let Some(lost) = lost {
-        let words = format!("peacrab: the backup was made without the workspace: {lost}");
-        print::error(&print::strip_control(&words));
+        print::error(&format!("peacrab: the backup was made without the workspace: {lost}"));
     }
     Ok(code)
 }

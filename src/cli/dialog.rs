@@ -61,7 +61,7 @@ impl Dialog {
     pub(super) fn show(&self, text: &str) {
         match self.out {
             DialogOutput::Output => print::line(text),
-            DialogOutput::Errors => print::error(&print::strip_control(text)),
+            DialogOutput::Errors => print::error(text),
         }
     }
 

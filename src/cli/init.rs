@@ -9,9 +9,12 @@ mod pairing;
 mod platforms;
 mod setup;
 
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::process::ExitCode;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
+use rustix::process::geteuid;
 
 use super::chat;
 use super::dialog::Dialog;
@@ -23,6 +26,8 @@ use super::service_environment;
 use super::systemd;
 use crate::config::edit::ConfigEdit;
 use crate::config::{self, Config};
+use crate::doctor::{Severity, files, machine};
+use crate::store;
 use outcome::{FinishedSteps, InitOutcome};
 pub(super) use setup::InitOptions;
 use setup::{GivenSecrets, QUESTIONS_MAX, Setup, unless_stopped};
@@ -84,6 +89,7 @@ async fn set_up(on: &Invocation, options: &InitOptions) -> anyhow::Result<InitOu
     let (dead_model, warnings) = (None, Vec::new());
     let mut setup = Setup { on, options, secrets, dialog, edit, asked: 0, dead_model, warnings };
     setup.dialog.say(&opening(on, setup.dialog.asks()));
+    close_home(&mut setup);
     let done = Box::pin(take_steps(&mut setup, &config, Interrupts::watch()?)).await?;
     let program = on.program();
     let what = match file.exists() {
@@ -94,6 +100,28 @@ async fn set_up(on: &Invocation, options: &InitOptions) -> anyhow::Result<InitOu
         "\n{what} `{program} doctor` checks it again at any time, `{program} chat` talks to it here."
     ));
     InitOutcome::read(&setup, done)
+}
+
+/// The bit of a folder in which everybody may make files on purpose, such as /tmp.
+const STICKY: u32 = 0o1000;
+
+/// Takes the rights of others on a home that they can write to, where they could replace the config. One that is not this
+/// account's, or is for everybody on purpose, stays as it is, with a warning.
+fn close_home(setup: &mut Setup<'_>) {
+    let home = &setup.on.home;
+    let Some(open) = files::others_can_write(home) else { return };
+    let is_ours = fs::metadata(home).is_ok_and(|about| {
+        about.uid() == geteuid().as_raw() && about.mode() & STICKY == 0 && about.is_dir()
+    });
+    let closed = Permissions::from_mode(0o700);
+    let words = match is_ours && fs::set_permissions(home, closed).is_ok() {
+        true => {
+            format!("{} is for this account only now: others could write to it.\n", home.display())
+        }
+        false => format!("Warning: {open}, and so change the config.\n"),
+    };
+    setup.dialog.say(&words);
+    setup.warnings.push(words.trim_end().to_owned());
 }
 
 /// The first lines: for a person at a dialog that asks, or for a script.
@@ -157,9 +185,21 @@ async fn take_steps(
         // It stops by itself, because its daemon has to end in order.
         Box::pin(pairing::pair(setup, bot, &mut interrupts)).await?;
     }
+    check_space(setup.on, &continues)?;
     let offered = Box::pin(offer_service(setup));
     let (service, next) = unless_stopped(&continues, &mut interrupts, offered).await?;
     Ok(FinishedSteps { bot, service, next })
+}
+
+/// Returns an error if the home has no store yet, and its disk has no room for one: no daemon could work there.
+fn check_space(on: &Invocation, continues: &str) -> anyhow::Result<()> {
+    let has_store = fs::metadata(on.home.join(store::FILE)).is_ok_and(|store| store.len() > 0);
+    let disk = machine::check_disk(&on.home);
+    if has_store || disk.severity != Severity::Wrong {
+        return Ok(());
+    }
+    let (home, words, advice) = (on.home.display(), disk.words, disk.advice.unwrap_or_default());
+    bail!("the disk of {home} cannot hold the data: {words}. To do: {advice}; {continues}")
 }
 
 /// Installs the service that is wanted. Returns it, with the words about it or about how the daemon starts without one.

@@ -12,6 +12,7 @@ use crate::config::{self, Config, ConfigErrors, Environment, last_good};
 use crate::control::{ControlRequest, Response};
 use crate::daemon::logging;
 use crate::daemon::{self, Daemon, DaemonParts};
+use crate::doctor::files;
 use crate::secret::Redactor;
 use crate::workspace::Workspace;
 use crate::workspace::skills::SkillEnvironment;
@@ -50,6 +51,10 @@ impl Invocation {
         logging::init(self.format, filter, redactor, &self.environment)?;
         let warnings = warnings(&config, &self.home);
         warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+        if let Some(words) = files::others_can_write(&self.home) {
+            let doctor = format!("{} doctor --fix", self.program());
+            tracing::warn!("{words}, and so change the config: run `{doctor}`");
+        }
         Ok(config)
     }
 

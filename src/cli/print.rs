@@ -165,8 +165,10 @@ pub(super) fn raw(signs: &str) {
     bytes(signs.as_bytes());
 }
 
+/// Writes to the standard error, without what commands a terminal or hides in it: servers, archives and new programs are
+/// quoted in errors. A script has a JSON object beside it, where such signs are escaped.
 pub(super) fn error(text: &str) {
-    writeln!(io::stderr(), "{text}").ok();
+    writeln!(io::stderr(), "{}", strip_control(text)).ok();
 }
 
 pub(super) fn status(status: &Status) -> String {
@@ -275,7 +277,8 @@ pub(super) fn event(what: &EventKind) -> Option<String> {
             format!("{events} events skipped, because they came too fast")
         }
     };
-    Some(format!("· {words}"))
+    // The names of tools and files are chosen by the model, too.
+    Some(strip_control(&format!("· {words}")))
 }
 
 /// The size of the database, and what was written, by whom and how fast.

@@ -223,6 +223,7 @@ async fn next_plan(
     has_settings: bool,
     settings: Option<&FileSettings>,
 ) -> Option<NextDaemon> {
+    let mut told = None;
     loop {
         tokio::select! {
             _ = signals.terminate.recv() => return None,
@@ -234,10 +235,11 @@ async fn next_plan(
                 let read = tokio::select! {
                     biased;
                     _ = signals.terminate.recv() => return None,
-                    read = read_again(on, server, has_settings) => read,
+                    read = read_again(on, has_settings) => read,
                 };
-                if let Ok(plan) = read {
-                    return Some(plan);
+                match read {
+                    Ok(plan) => return Some(plan),
+                    Err(error) => tell_owner(on, server, error, &mut told).await,
                 }
             }
             Some(ReloadRequest { answer, written }) = signals.reloads.recv() => {
@@ -252,26 +254,25 @@ async fn next_plan(
                 let read = tokio::select! {
                     biased;
                     _ = signals.terminate.recv() => return None,
-                    read = read_again(on, server, has_settings) => read,
+                    read = read_again(on, has_settings) => read,
                 };
                 let report = read.as_ref().map(|next| next.report(settings));
                 answer.send(report.map_err(String::clone)).ok();
-                timeout(ANSWER_TIME_MAX, written).await.ok();
-                if let Ok(plan) = read {
-                    return Some(plan);
+                let written = timeout(ANSWER_TIME_MAX, written).await;
+                match read {
+                    Ok(plan) => return Some(plan),
+                    // Whoever asked has the reason.
+                    Err(_) if matches!(written, Ok(Ok(()))) => {}
+                    Err(error) => tell_owner(on, server, error, &mut told).await,
                 }
             }
         }
     }
 }
 
-/// Reads the config again. If it cannot be used, the log and the owner get the reason. A file system that hangs keeps this
-/// waiting, and nothing else.
-async fn read_again(
-    on: &Invocation,
-    server: &ControlServer,
-    has_settings: bool,
-) -> Result<NextDaemon, String> {
+/// Reads the config again. If it cannot be used, the log gets the reason, too. A file system that hangs keeps this waiting,
+/// and nothing else.
+async fn read_again(on: &Invocation, has_settings: bool) -> Result<NextDaemon, String> {
     let own = on.clone();
     let load = move || NextDaemon::load(&own, || own.load_again(has_settings));
     let error = match tokio::task::spawn_blocking(load).await {
@@ -283,10 +284,25 @@ async fn read_again(
         Err(error) => format!("the config could not be read: {error}"),
     };
     tracing::error!(error, "Cannot use the changed config, will keep the earlier one");
+    Err(error)
+}
+
+/// Tells the owner why the changed config cannot be used, unless that is what they were `told` last: a script may ask again
+/// and again.
+async fn tell_owner(
+    on: &Invocation,
+    server: &ControlServer,
+    error: String,
+    told: &mut Option<String>,
+) {
+    if told.as_ref() == Some(&error) {
+        return;
+    }
     let words = replies::reload_failed(&error, last_good::kept(&on.home).as_deref());
     let bus = &server.turns.services.bus;
-    notices::send_to_owner(bus, "reload failed", words).await;
-    Err(error)
+    if notices::send_to_owner(bus, "reload failed", words).await {
+        *told = Some(error);
+    }
 }
 
 /// Runs the daemon; when it ends by itself, `stop` tells those beside it.

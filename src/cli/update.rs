@@ -2,6 +2,7 @@
 //! this program. The old program is kept beside it, and returns if the new one does not come up healthy.
 
 mod begun;
+mod download;
 mod replacing;
 
 use std::collections::BTreeMap;
@@ -16,15 +17,12 @@ use std::time::Duration;
 use anyhow::{Context as _, bail, ensure};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use reqwest::Response;
-use reqwest::header::LOCATION;
 use ring::signature::{ED25519, UnparsedPublicKey};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tokio::process::Command;
-use tokio::time::{Instant, timeout};
-use url::Url;
+use tokio::time::timeout;
 
 use super::interrupts::Interrupts;
 use super::invocation::Invocation;
@@ -33,27 +31,16 @@ use super::{chat, print};
 use crate::atomic_file::with_ending;
 use crate::config;
 use crate::config::update::UpdateSource;
-use crate::http::{self, BodyEnd};
 use crate::store::{self, HomeLock};
 use crate::types::hex::hex;
 use crate::types::version::Version;
 use begun::{BegunUpdate, UpdateLock};
+use download::{PROGRAM, SMALL_FILE, fetch};
 use replacing::{HealthLimits, Replacement};
 
 /// The description of a release, and its signature in Base64.
 const RELEASE: &str = "release.json";
 const SIGNATURE: &str = "release.json.sig";
-
-/// Far more than both need.
-const RELEASE_BYTES_MAX: usize = 64 * 1024;
-
-/// Far more than a program with everything has.
-const PROGRAM_BYTES_MAX: usize = 256 << 20;
-
-const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
-
-/// A server that sends nothing for so long is gone.
-const PIECE_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// Usual time for a restarted service to be healthy, in seconds. It begins anew with each report that it makes while it
 /// starts.
@@ -62,9 +49,6 @@ const HEALTHY_WITHIN_S: u64 = 120;
 /// Usual time for which a new version must stay healthy, in seconds: a program that cannot do its work most often ends when
 /// it first tries.
 const HEALTHY_FOR_S: u64 = 10;
-
-/// Redirects that one download follows. Hosts of releases make one or two.
-const REDIRECTS_MAX: usize = 5;
 
 /// Time for a new program to answer `--version` and `check`.
 const TRY_TIME_MAX: Duration = Duration::from_secs(30);
@@ -244,8 +228,8 @@ const NO_SOURCE: &str = "There is no [update] section in config.toml, so nothing
 
 /// Fetches the description of the newest release, and checks its signature.
 async fn fetch_release(source: &UpdateSource) -> anyhow::Result<Release> {
-    let text = fetch(source, RELEASE, RELEASE_BYTES_MAX).await?;
-    let signature = fetch(source, SIGNATURE, RELEASE_BYTES_MAX).await?;
+    let text = fetch(source, RELEASE, &SMALL_FILE).await?;
+    let signature = fetch(source, SIGNATURE, &SMALL_FILE).await?;
     // `base64` breaks lines after 76 characters, and a signature has 88.
     let signature: Vec<u8> =
         signature.into_iter().filter(|byte| !byte.is_ascii_whitespace()).collect();
@@ -264,7 +248,7 @@ async fn fetch_program(
     program: &ReleasedProgram,
 ) -> anyhow::Result<Vec<u8>> {
     ensure!(!program.file.contains('/'), "the release names a file elsewhere: {}", program.file);
-    let bytes = fetch(source, &program.file, PROGRAM_BYTES_MAX).await?;
+    let bytes = fetch(source, &program.file, &PROGRAM).await?;
     let sum = hex(&Sha256::digest(&bytes));
     ensure!(
         sum == program.sha256.to_ascii_lowercase(),
@@ -272,56 +256,6 @@ async fn fetch_program(
         program.file
     );
     Ok(bytes)
-}
-
-/// Fetches a file. Redirects are followed by hand: they may lead to any server, because the signature and the sum decide what
-/// is taken, and no credentials are sent.
-async fn fetch(source: &UpdateSource, name: &str, bytes_max: usize) -> anyhow::Result<Vec<u8>> {
-    let mut url =
-        Url::parse(&format!("{}/{name}", source.url)).context("`url` is not a valid address")?;
-    for _ in 0..=REDIRECTS_MAX {
-        let client = http::client(&url, CONNECT_TIME_MAX).build()?;
-        let sent = timeout(PIECE_TIME_MAX, client.get(url.clone()).send()).await;
-        let sent = sent.with_context(|| format!("{name}: the server does not answer"))?;
-        let response = sent.map_err(reqwest::Error::without_url).context("cannot fetch")?;
-        let next = redirect(&url, &response).with_context(|| format!("cannot fetch {name}"))?;
-        match next {
-            Some(next) => url = next,
-            None => return read_file(response, name, bytes_max).await,
-        }
-    }
-    bail!("cannot fetch {name}: the server redirects more than {REDIRECTS_MAX} times")
-}
-
-/// Returns the address to which a response redirects. None if it does not.
-fn redirect(from: &Url, response: &Response) -> anyhow::Result<Option<Url>> {
-    let location = response.headers().get(LOCATION);
-    let Some(location) = location.filter(|_| response.status().is_redirection()) else {
-        return Ok(None);
-    };
-    let to = location.to_str().ok().and_then(|location| from.join(location).ok());
-    let to = to.filter(|to| matches!(to.scheme(), "http" | "https"));
-    to.map(Some).context("the server redirects to no address of http or https")
-}
-
-async fn read_file(
-    mut response: Response,
-    name: &str,
-    bytes_max: usize,
-) -> anyhow::Result<Vec<u8>> {
-    let status = response.status();
-    ensure!(status.is_success(), "cannot fetch {name}: the server answered {status}");
-    let until = || Some(Instant::now() + PIECE_TIME_MAX);
-    let body = http::read_body(&mut response, bytes_max, until).await;
-    match body.end {
-        BodyEnd::Whole => Ok(body.bytes),
-        BodyEnd::TooLong => bail!("{name} is longer than {bytes_max} bytes"),
-        BodyEnd::Late => bail!(
-            "{name} broke off: the server has sent nothing for {} seconds",
-            PIECE_TIME_MAX.as_secs()
-        ),
-        BodyEnd::Lost(error) => Err(error.without_url()).context(format!("{name} broke off")),
-    }
 }
 
 fn parse_version(text: &str) -> anyhow::Result<Version> {
@@ -396,16 +330,23 @@ async fn replace(
     Replacement { on, exe, old, begun: &begun, limits }.start(&mut interrupts).await
 }
 
-/// Gives the new program the name of the old one, which is kept beside it. Returns the old one's file.
+/// Gives the new program the name of the old one, which is kept beside it. Returns the old one's file. A failure deletes the
+/// new program.
 fn put_in_place(exe: &Path) -> anyhow::Result<PathBuf> {
     let (new, old) = (with_ending(exe, NEW), with_ending(exe, OLD));
     fs::remove_file(&old).ok();
     // By a link, so that there is a program under the name at any moment.
-    fs::hard_link(exe, &old)
-        .or_else(|_| fs::copy(exe, &old).map(drop))
-        .context("cannot keep the old program")?;
-    fs::rename(new, exe).with_context(|| format!("cannot replace {}", exe.display()))?;
-    Ok(old)
+    let kept = fs::hard_link(exe, &old).or_else(|_| fs::copy(exe, &old).map(drop));
+    let kept = kept.with_context(|| {
+        format!("nothing was changed: cannot keep the old program as {}", old.display())
+    });
+    let replaced = kept.and_then(|()| {
+        fs::rename(&new, exe).with_context(|| format!("cannot replace {}", exe.display()))
+    });
+    if replaced.is_err() {
+        fs::remove_file(&new).ok();
+    }
+    replaced.map(|()| old)
 }
 
 /// Ends an update that was killed after the new program had got its place.

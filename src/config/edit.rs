@@ -1,22 +1,26 @@
 //! Changes a config file and keeps everything else in it: comments, order, blank lines. Adds sections, and entries to the
 //! lists `providers` and `owners`. Never removes anything.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use toml_edit::{Array, DocumentMut, InlineTable, Item, RawString, Table, Value, value};
 
-use super::{Config, ConfigErrors, Environment, load_text, read_text};
+use super::{Config, ConfigErrors, Environment, Fault, load_text, read_text};
 use crate::atomic_file;
 
 /// A config file that gets more sections.
 #[derive(Clone)]
 pub struct ConfigEdit {
     file: PathBuf,
+    /// The text of the file when it was read or saved last.
+    text: String,
     document: DocumentMut,
 }
 
@@ -43,13 +47,10 @@ pub struct NewSection {
 impl ConfigEdit {
     /// Reads the file. A missing one counts as empty.
     pub fn open(file: &Path) -> anyhow::Result<Self> {
-        let text = match file.try_exists() {
-            Ok(false) => String::new(),
-            _ => read_text(file).map_err(|fault| ConfigErrors(vec![fault]))?,
-        };
+        let text = present_text(file).map_err(|fault| ConfigErrors(vec![fault]))?;
         let document = text.parse::<DocumentMut>();
         let document = document.with_context(|| format!("cannot change {}", file.display()))?;
-        Ok(Self { file: file.to_owned(), document })
+        Ok(Self { file: file.to_owned(), text, document })
     }
 
     pub fn file(&self) -> &Path {
@@ -190,13 +191,23 @@ impl ConfigEdit {
         Ok(())
     }
 
-    /// Replaces the file atomically, and keeps its mode. A new file is for this account only.
-    pub fn save(&self) -> io::Result<()> {
+    /// Replaces the file atomically, and keeps its mode. A new file is for this account only. Returns an error if somebody
+    /// else has changed the file since it was read: their change is not overwritten.
+    pub fn save(&mut self) -> io::Result<()> {
         let file = self.file.canonicalize().unwrap_or_else(|_| self.file.clone());
-        let mode = fs::metadata(&file).map_or(0o600, |meta| meta.permissions().mode());
         let folder = file.parent().unwrap_or(Path::new("."));
         make_folder(folder)?;
-        atomic_file::replace(&file, self.document.to_string().as_bytes(), mode)
+        let _lock = lock_folder(folder)?;
+        let text = self.document.to_string();
+        let present = present_text(&self.file);
+        let present = present.map_err(|fault| io::Error::other(fault.message))?;
+        if present != self.text && present != text {
+            return Err(io::Error::other(CHANGED_MEANWHILE));
+        }
+        let mode = fs::metadata(&file).map_or(0o600, |meta| meta.permissions().mode());
+        atomic_file::replace(&file, text.as_bytes(), mode)?;
+        self.text = text;
+        Ok(())
     }
 
     /// Writes a secret into a file of its own beside the config, which is for this account only. Returns the file's name. A
@@ -210,6 +221,7 @@ impl ConfigEdit {
     fn try_write_secret(&self, name: &str, ending: &str, secret: &str) -> io::Result<String> {
         let folder = self.file.parent().unwrap_or(Path::new("."));
         make_folder(folder)?;
+        let _lock = lock_folder(folder)?;
         for number in 1..=SECRETS_MAX {
             let numbered = if number == 1 { String::new() } else { format!("-{number}") };
             let name = format!("{name}{numbered}.{ending}");
@@ -250,6 +262,37 @@ fn last_position(table: &Table) -> isize {
 
 /// Maximum number of files of one name with different secrets. More should be cleaned up.
 const SECRETS_MAX: usize = 20;
+
+/// The error if the file is not as it was when it was read.
+const CHANGED_MEANWHILE: &str = "it was changed meanwhile, as another `peacrab init` does it, and that change was kept. Run this \
+                                 again";
+
+/// Returns the text of a file. A missing one counts as empty.
+fn present_text(file: &Path) -> Result<String, Fault> {
+    match file.try_exists() {
+        Ok(false) => Ok(String::new()),
+        _ => read_text(file),
+    }
+}
+
+/// Attempts to lock a folder, and the pause between them. The lock is held while one small file is written.
+const LOCK_ATTEMPTS: usize = 50;
+const LOCK_PAUSE: Duration = Duration::from_millis(100);
+
+/// Locks the folder of a config for a change, until the returned file is dropped.
+fn lock_folder(folder: &Path) -> io::Result<File> {
+    let opened = File::open(folder)?;
+    for _ in 0..LOCK_ATTEMPTS {
+        match opened.try_lock() {
+            Err(TryLockError::WouldBlock) => sleep(LOCK_PAUSE),
+            // Some network file systems lock no folders.
+            Ok(()) | Err(TryLockError::Error(_)) => return Ok(opened),
+        }
+    }
+    Err(io::Error::other(
+        "another peacrab is changing files in this folder. Run this again when it has ended",
+    ))
+}
 
 fn make_folder(folder: &Path) -> io::Result<()> {
     use std::os::unix::fs::DirBuilderExt as _;

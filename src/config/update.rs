@@ -49,6 +49,8 @@ impl UpdateSection {
         match (self.url, self.public_key) {
             (Some(url), Some(key)) => Some(UpdateSource { url: url.0.0, public_key: key.0.0 }),
             (None, None) => None,
+            // One that is there and cannot be used has a fault of its own.
+            _ if place.has("url") && place.has("public_key") => None,
             _ => {
                 place.fault("[update] needs both `url` and `public_key`");
                 None

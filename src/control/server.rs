@@ -37,7 +37,7 @@ pub struct ControlServer {
 pub struct ReloadRequest {
     /// The result, or the reason why the former config stays.
     pub answer: oneshot::Sender<Result<ReloadReport, String>>,
-    /// Resolves once the answer was written to the client. The daemon may end then.
+    /// Resolves once the answer was written to the client, or with an error if it could not be. The daemon may end then.
     pub written: oneshot::Receiver<()>,
 }
 

@@ -14,6 +14,9 @@ use crate::process::account_name;
 /// Rights of everybody but the owner of a file.
 const OTHERS: u32 = 0o077;
 
+/// The rights among them by which others can change a file, or replace what is in a folder.
+const OTHERS_WRITE: u32 = 0o022;
+
 /// Rights that the owner of a folder needs to use it, and of a file that is written in place.
 const USED_FOLDER: u32 = 0o700;
 const WRITTEN_FILE: u32 = 0o600;
@@ -89,12 +92,21 @@ fn check_mode(private: &Private) -> Option<Finding> {
     if has & OTHERS == 0 {
         return None;
     }
+    let words = others_can_write(path)
+        .unwrap_or_else(|| format!("others on this machine can read {}", path.display()));
     let path = path.display();
-    let words = format!("others on this machine can read {path}");
     let repair = Repair::Mode { path: private.path.clone(), mode: *mode };
     Some(
         Finding::wrong("files", words).advise(format!("chmod {mode:o} {path}")).repaired_by(repair),
     )
+}
+
+/// Returns the words about a file or folder of the home that others can write to: they could replace the config, and with it
+/// the owner. None if they cannot, or it is not there.
+pub fn others_can_write(path: &Path) -> Option<String> {
+    let mode = fs::metadata(path).ok()?.mode();
+    let words = || format!("others on this machine can write to {}", path.display());
+    (mode & OTHERS_WRITE != 0).then(words)
 }
 
 /// A home that was once used by `sudo` has files of root, which the service cannot write.

@@ -4,7 +4,7 @@ mod keeping;
 mod troubles;
 
 use std::fs;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -222,12 +222,33 @@ async fn files_keep_the_time_of_their_last_change() {
     fixture.daemon().await.terminate().await;
     let note = fixture.home().join("workspace/note.md");
     fs::write(&note, "tea").unwrap();
-    let changed = UNIX_EPOCH + Duration::from_secs(1_700_000_000);
-    fs::File::options().append(true).open(&note).unwrap().set_modified(changed).unwrap();
+    // Files of reproducible archives have the beginning of 1970.
+    for seconds in [1_700_000_000, 0] {
+        let changed = UNIX_EPOCH + Duration::from_secs(seconds);
+        fs::File::options().append(true).open(&note).unwrap().set_modified(changed).unwrap();
+        let file = back_up(&fixture).await;
+        let ended = fixture.run(&["restore", file.to_str().unwrap(), "--replace"]).await;
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        assert_eq!(fs::metadata(&note).unwrap().modified().unwrap(), changed);
+    }
+}
+
+#[tokio::test]
+async fn a_file_of_a_former_version_which_kept_no_times_is_as_new_as_its_restore() {
+    let fixture = ProgramFixture::new("");
+    fixture.daemon().await.terminate().await;
     let file = back_up(&fixture).await;
+    let unpacked = unpacked(&file, fixture.folder());
+    // Its archives have the beginning of 1970 for all.
+    for name in ["peacrab-backup.json", "state.db", "workspace/AGENTS.md"] {
+        let file = fs::File::options().append(true).open(unpacked.join(name)).unwrap();
+        file.set_modified(UNIX_EPOCH).unwrap();
+    }
+    fs::rename(packed(&unpacked, fixture.folder()), &file).unwrap();
     let ended = fixture.run(&["restore", file.to_str().unwrap(), "--replace"]).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    assert_eq!(fs::metadata(&note).unwrap().modified().unwrap(), changed);
+    let file = fs::metadata(fixture.home().join("workspace/AGENTS.md")).unwrap();
+    assert!(file.modified().unwrap() > UNIX_EPOCH + Duration::from_secs(1_000_000_000));
 }
 
 #[tokio::test]
@@ -282,6 +303,7 @@ async fn a_backup_that_is_damaged_strange_or_newer_changes_nothing() {
         let ended = fixture.run(&["restore", file.to_str().unwrap(), "--replace"]).await;
         assert_eq!(ended.code, Some(1), "{words}: {ended:?}");
         assert!(ended.err.contains(words), "{words}: {ended:?}");
+        assert!(!ended.err.contains('\u{1b}'), "{words}: {ended:?}");
         assert_eq!(count(&fixture, "sqlite_schema"), before);
         let names = fs::read_dir(fixture.home()).unwrap().map(|it| it.unwrap().file_name());
         let names: Vec<_> = names.map(|it| it.into_string().unwrap()).collect();
@@ -298,6 +320,18 @@ async fn a_backup_that_is_damaged_strange_or_newer_changes_nothing() {
     refused("is not a complete backup").await;
     fs::write(&file, "hello").unwrap();
     refused("is not a complete backup").await;
+    // What follows the archive is no part of it: something that was added, or the whole once more.
+    for more in [b"more".as_slice(), whole.as_slice(), &[0; 512]] {
+        fs::write(&file, [whole.as_slice(), more].concat()).unwrap();
+        refused("is not a complete backup: it goes on after its end").await;
+    }
+    let mut content = Vec::new();
+    flate2::read::GzDecoder::new(whole.as_slice()).read_to_end(&mut content).unwrap();
+    content.extend_from_within(..512);
+    let mut gz = flate2::write::GzEncoder::new(Vec::new(), Default::default());
+    gz.write_all(&content).unwrap();
+    fs::write(&file, gz.finish().unwrap()).unwrap();
+    refused("is not a complete backup: it goes on after its end").await;
 
     fs::write(&file, &whole).unwrap();
     let unpacked = unpacked(&file, fixture.folder());
@@ -314,9 +348,12 @@ async fn a_backup_that_is_damaged_strange_or_newer_changes_nothing() {
     }
 
     // An entry that would land elsewhere.
-    for (path, kind) in
-        [("../evil", tar::EntryType::Regular), ("workspace/link", tar::EntryType::Symlink)]
-    {
+    for (path, kind) in [
+        ("../evil", tar::EntryType::Regular),
+        // One that would clear the screen where it is named.
+        ("evil\u{1b}[2J", tar::EntryType::Regular),
+        ("workspace/link", tar::EntryType::Symlink),
+    ] {
         let gz =
             flate2::write::GzEncoder::new(fs::File::create(&file).unwrap(), Default::default());
         let mut archive = tar::Builder::new(gz);

@@ -2,6 +2,7 @@
 
 mod asking;
 mod found_servers;
+mod homes;
 mod json;
 mod offered;
 mod platforms;

@@ -166,6 +166,7 @@ async fn a_config_that_cannot_be_used_changes_nothing_and_the_owner_hears_of_it(
     let ended = fixture.run(&["reload"]).await;
     assert_eq!(ended.code, Some(1), "{ended:?}");
     assert!(ended.err.contains("steps_max"), "{ended:?}");
+    daemon.hang_up();
     let told = api.wait_for_words(ADA.id, "I couldn't use my changed config").await;
     assert!(told.text.contains("step_max"), "{told:?}");
     // The one that works is kept, and is nobody else's to read.
@@ -184,6 +185,53 @@ async fn a_config_that_cannot_be_used_changes_nothing_and_the_owner_hears_of_it(
     assert!(ended.err.contains(&kept.display().to_string()), "{ended:?}");
     assert!(ended.err.contains("step_max"), "{ended:?}");
     assert_eq!(fs::read_to_string(&kept).unwrap(), home(&api));
+}
+
+#[tokio::test]
+async fn the_owner_hears_once_of_each_reason_and_not_of_one_that_was_answered() {
+    let api = BotApi::start().await;
+    let fixture = ProgramFixture::new(&home(&api));
+    let daemon = fixture.daemon().await;
+    api.say(&said(&ADA, "hello"));
+    api.wait_for_words(ADA.id, "You said: hello").await;
+    let told = || {
+        let sent = api.sent();
+        sent.iter().filter(|sent| sent.text.contains("I couldn't use my changed config")).count()
+    };
+    let refused = || daemon.log().matches("Cannot use the changed config").count();
+    // Signals that come together are one.
+    let hang_up = async || {
+        let before = refused();
+        daemon.hang_up();
+        until("the refusal", async || (refused() > before).then_some(())).await;
+    };
+    write(&fixture, &(home(&api) + "[agent]\nstep_max = 3\n"));
+    // Whoever asks on a command line has the reason there.
+    for _ in 0..3 {
+        assert_eq!(fixture.run(&["reload"]).await.code, Some(1));
+    }
+    api.say(&said(&ADA, "one"));
+    api.wait_for_words(ADA.id, "You said: one").await;
+    assert_eq!(told(), 0, "{:?}", api.sent());
+    for _ in 0..3 {
+        hang_up().await;
+    }
+    write(&fixture, &(home(&api) + "[agent]\nturn_max = 3\n"));
+    for _ in 0..3 {
+        hang_up().await;
+    }
+    api.wait_for_words(ADA.id, "turn_max").await;
+    api.say(&said(&ADA, "two"));
+    api.wait_for_words(ADA.id, "You said: two").await;
+    assert_eq!(told(), 2, "{:?}", api.sent());
+    // After one that works, it is news again.
+    reload(&fixture, &home(&api)).await;
+    until("the new daemon", async || (daemon.log().matches("Started").count() == 2).then_some(()))
+        .await;
+    write(&fixture, &(home(&api) + "[agent]\nturn_max = 3\n"));
+    hang_up().await;
+    until("the third message", async || (told() == 3).then_some(())).await;
+    daemon.terminate().await;
 }
 
 #[tokio::test]
@@ -209,6 +257,7 @@ async fn a_config_file_that_is_gone_is_no_empty_config() {
     let ended = run(&["reload"]).await;
     assert_eq!(ended.code, Some(1), "{ended:?}");
     assert!(ended.err.contains(gone), "{ended:?}");
+    daemon.hang_up();
     let told = api.wait_for_words(ADA.id, "I couldn't use my changed config").await;
     assert!(told.text.contains("config.last-good.toml"), "{told:?}");
     api.say(&said(&ADA, "still here?"));
@@ -250,6 +299,7 @@ async fn a_config_file_that_was_emptied_is_refused_where_it_had_settings() {
         assert!(ended.err.contains(lost), "{emptied:?}: {ended:?}");
         assert_eq!(fs::read_to_string(&kept).unwrap(), home(&api), "{emptied:?}");
     }
+    daemon.hang_up();
     let told = api.wait_for_words(ADA.id, "I couldn't use my changed config").await;
     assert!(told.text.contains(lost) && told.text.contains("config.last-good.toml"), "{told:?}");
     api.say(&said(&ADA, "/restart"));
@@ -336,6 +386,7 @@ async fn a_daemon_with_a_config_file_does_not_go_over_to_the_environment() {
     let ended = fixture.run_with(fixture.bare_command(&["reload"]), "").await;
     assert_eq!(ended.code, Some(1), "{ended:?}");
     assert!(ended.err.contains(gone), "{ended:?}");
+    daemon.hang_up();
     let told = api.wait_for_words(ADA.id, "I couldn't use my changed config").await;
     assert!(told.text.contains(gone) && told.text.contains("config.last-good.toml"), "{told:?}");
     api.say(&said(&ADA, "/restart"));

@@ -11,13 +11,15 @@ use axum::body::Body;
 use axum::routing::post;
 use futures_util::StreamExt as _;
 use futures_util::stream;
+use peacrab::replies;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use crate::support::binary::{ProgramFixture, model_at, until};
+use crate::support::binary::{ProgramFixture, model, model_at, until};
+use crate::support::model_api::{MODEL, ModelApi, Platform, Reply};
 use crate::support::pty::Pty;
 
 /// A narrow and a wide terminal.
@@ -432,6 +434,22 @@ async fn ctrl_c_at_a_single_message_is_no_success() {
 }
 
 #[tokio::test]
+async fn an_answer_without_words_is_no_success() {
+    let api = ModelApi::start(Platform::OpenAi).await;
+    let fixture = ProgramFixture::new(&(CONFIG.to_owned() + &model("main", &api)));
+    let chunk = |delta: Value, finish: Value| json!({"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]});
+    for finish in ["stop", "length"] {
+        let begin = chunk(json!({"content": ""}), Value::Null);
+        api.reply(Reply::events(&[begin, chunk(json!({}), json!(finish))]));
+        let ended = fixture.run(&["chat", "-m", "hello"]).await;
+        assert_eq!(ended.code, Some(1), "{finish}: {ended:?}");
+        let is_empty = ended.out.contains(replies::EMPTY_ANSWER);
+        assert_eq!(is_empty, finish == "stop", "{finish}: {ended:?}");
+        assert!(ended.err.contains("there was no answer"), "{finish}: {ended:?}");
+    }
+}
+
+#[tokio::test]
 async fn what_is_piped_in_is_one_message() {
     let fixture = ProgramFixture::new(CONFIG);
     for args in [&["chat"] as &[&str], &["chat", "-m", "-"]] {
@@ -460,6 +478,30 @@ async fn an_answer_neither_commands_the_terminal_nor_hides_in_it() {
     terminal.wait_for_line("You said: abc").await;
     let shown = terminal.raw();
     assert!(!shown.contains(|sign: char| hidden.contains(sign) || sign == '\u{7}'), "{shown:?}");
+}
+
+#[tokio::test]
+async fn an_error_neither_commands_the_terminal_nor_hides_in_it() {
+    let api = ModelApi::start(Platform::OpenAi).await;
+    api.want_no_key();
+    let fixture = ProgramFixture::new("");
+    let signs = ['\u{1b}', '\u{7}', '\u{202e}', '\u{9b}'];
+    let message = "\u{1b}[2J\u{1b}]0;title\u{7}no \u{202e}such\u{9b}A model";
+    let refuse = || api.reply(Reply::error(404, &json!({"error": {"message": message}})));
+    let server = ["--provider", &api.base_url, "--model", MODEL, "--channel", "none"];
+    let args = [&["init", "--yes"] as &[&str], &server].concat();
+    refuse();
+    let mut terminal = Pty::begin(fixture.command(&Pty::session(), &args), COLUMNS[1]);
+    assert_eq!(terminal.ends().await, Some(1), "{:?}", terminal.raw());
+    let shown = terminal.raw();
+    assert!(shown.contains("[2J]0;titleno suchA model") && !shown.contains(signs), "{shown:?}");
+    // A script has the words as they are, escaped.
+    refuse();
+    let ended = fixture.run(&[&args as &[&str], &["--json"]].concat()).await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(!ended.err.contains(signs) && !ended.out.contains(signs[0]), "{ended:?}");
+    let told: Value = serde_json::from_str(&ended.out).unwrap();
+    assert!(told["error"].as_str().unwrap().contains("\u{1b}[2J"), "{told}");
 }
 
 #[tokio::test]

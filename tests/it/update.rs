@@ -2,6 +2,7 @@
 //! that does not come up makes way for the old one.
 
 mod checks;
+mod downloads;
 mod going_back;
 
 use std::collections::BTreeMap;
@@ -201,6 +202,13 @@ async fn a_release_that_is_not_signed_whole_or_able_to_run_is_refused() {
     let ended = wrong.run(&["update"]).await;
     assert_eq!(ended.code, Some(2), "{ended:?}");
     assert!(ended.err.contains("needs both"), "{ended:?}");
+    // A key that cannot be used is not a missing one.
+    let url = "[update]\nurl = \"https://example.com\"\n";
+    let wrong = ProgramFixture::new(&format!("{url}public_key = \"AAAA\"\n"));
+    let ended = wrong.run(&["update"]).await;
+    assert_eq!(ended.code, Some(2), "{ended:?}");
+    assert!(ended.err.contains("must be the 32 bytes of an Ed25519 key"), "{ended:?}");
+    assert!(!ended.err.contains("needs both"), "{ended:?}");
 }
 
 #[tokio::test]

@@ -149,7 +149,7 @@ impl Setup<'_> {
     }
 
     /// Saves the config that was tested.
-    pub(super) fn save(&mut self, edit: ConfigEdit) -> anyhow::Result<Config> {
+    pub(super) fn save(&mut self, mut edit: ConfigEdit) -> anyhow::Result<Config> {
         let config = edit.load(&self.on.environment);
         // Their places are in a file that does not exist yet.
         let config = config.map_err(|faults| anyhow!("cannot save this: {}", faults.messages()))?;
@@ -182,8 +182,9 @@ fn secret_of(file: Option<&Path>) -> anyhow::Result<Option<Zeroizing<String>>> {
     use std::io::Read as _;
     let Some(file) = file else { return Ok(None) };
     let mut text = Zeroizing::new(String::new());
-    let opened = fs::File::open(file).with_context(|| format!("cannot read {}", file.display()))?;
-    opened.take(SECRET_BYTES_MAX).read_to_string(&mut text)?;
+    let opened = fs::File::open(file);
+    let read = opened.and_then(|it| it.take(SECRET_BYTES_MAX).read_to_string(&mut text));
+    read.with_context(|| format!("cannot read {}", file.display()))?;
     let secret = Zeroizing::new(text.trim().to_owned());
     if secret.is_empty() {
         bail!("{} is empty", file.display());

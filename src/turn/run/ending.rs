@@ -59,8 +59,14 @@ impl ActiveTurn<'_> {
         let model_step = self.model_step(step, completion);
         self.current().steps[step] = model_step.step();
         let mut end = self.end_with(String::new());
-        (end.ending, end.outcome, end.words, end.files) =
-            (ending, InboundOutcome::Answered, message, files);
+        // Whoever asked has no answer if the words only explain why there is none.
+        end.outcome = match ending {
+            TurnOutcome::Failed => InboundOutcome::Refused,
+            TurnOutcome::Answered | TurnOutcome::Silent | TurnOutcome::Stopped => {
+                InboundOutcome::Answered
+            }
+        };
+        (end.ending, end.words, end.files) = (ending, message, files);
         self.end(end, Some(model_step)).await
     }
 

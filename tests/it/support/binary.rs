@@ -209,6 +209,13 @@ impl Daemon {
         self.child.try_wait().unwrap().is_none()
     }
 
+    /// Has it read its config again, with nobody who gets the outcome.
+    #[cfg(feature = "telegram")]
+    pub(crate) fn hang_up(&self) {
+        let pid = i32::try_from(self.child.id().expect("it runs")).unwrap();
+        kill_process(Pid::from_raw(pid).unwrap(), Signal::HUP).unwrap();
+    }
+
     /// Ends it as a power cut would.
     pub(crate) async fn kill(mut self) {
         self.child.kill().await.unwrap();

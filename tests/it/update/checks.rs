@@ -123,6 +123,22 @@ async fn a_folder_that_takes_no_program_is_found_out_before_one_is_fetched() {
 }
 
 #[tokio::test]
+async fn an_old_program_that_cannot_be_kept_leaves_no_new_one() {
+    let server = Server::start();
+    let fixture = ProgramFixture::new(&server.config());
+    let exe = installed(&fixture);
+    server.publish("99.0.0", &another("99.0.0", env!("CARGO_BIN_EXE_peacrab"), "exit 1"));
+    let old = exe.with_extension("old");
+    fs::create_dir(&old).unwrap();
+    let ended = update(&fixture, &exe).await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    let words = format!("nothing was changed: cannot keep the old program as {}: ", old.display());
+    assert!(ended.err.contains(&words), "{ended:?}");
+    fs::remove_dir(&old).unwrap();
+    assert!(is_unchanged(&exe));
+}
+
+#[tokio::test]
 async fn a_program_that_was_replaced_has_the_name_of_its_file_and_replaces_nothing() {
     let server = Server::start();
     let fixture = ProgramFixture::new(&server.config());
