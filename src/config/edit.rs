@@ -1,5 +1,5 @@
-//! Changes a config file and keeps everything else in it: comments, order, blank lines. Adds sections, and entries to the
-//! lists `providers` and `owners`. Never removes anything.
+//! Changes a config file and keeps everything else in it: comments, order, blank lines. Adds sections, entries to the lists
+//! `providers` and `owners`, and the way in which a provider has tools. Never removes anything.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
@@ -134,6 +134,21 @@ impl ConfigEdit {
             }
         }
         list.insert(0, name);
+        Ok(())
+    }
+
+    /// Lets a provider's tools be described in its prompt.
+    pub fn set_text_tools(&mut self, provider: &str) -> anyhow::Result<()> {
+        let section = self.document.get_mut("providers").and_then(Item::as_table_like_mut);
+        let section = section.and_then(|it| it.get_mut(provider)).and_then(Item::as_table_like_mut);
+        let section = section.with_context(|| format!("there is no [providers.{provider}]"))?;
+        if let Some(before) = section.get_mut("tools").and_then(Item::as_value_mut) {
+            let decor = before.decor().clone();
+            *before = Value::from("text");
+            *before.decor_mut() = decor;
+        } else {
+            section.insert("tools", value("text"));
+        }
         Ok(())
     }
 

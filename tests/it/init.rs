@@ -6,6 +6,7 @@ mod json;
 mod offered;
 mod platforms;
 mod service;
+mod text_tools;
 mod vendors;
 
 use std::fs;

@@ -5,7 +5,7 @@ use url::Url;
 use zeroize::Zeroizing;
 
 use super::super::dialog::TRIES_MAX;
-use super::candidate::{CandidateModel, Tried, test};
+use super::candidate::{CandidateModel, Tried, test_saved};
 use super::setup::{Setup, sentence};
 use crate::config::Config;
 use crate::http;
@@ -108,7 +108,7 @@ pub(super) fn first_model<'a>(setup: &Setup<'_>, config: &'a Config) -> Option<&
 /// Returns true if the config file has a model that answers, which is then kept.
 async fn keeps_model(setup: &mut Setup<'_>, config: &Config) -> anyhow::Result<bool> {
     let Some(name) = first_model(setup, config) else { return Ok(false) };
-    match test(config, name).await? {
+    match test_saved(setup, config, name).await? {
         Ok(words) => {
             setup.dialog.say(&format!("The config has a model already. {words}\n"));
             Ok(true)
@@ -256,6 +256,7 @@ async fn use_vendor(setup: &mut Setup<'_>, vendor: &Vendor) -> anyhow::Result<Tr
         base_url: other.clone().or(own),
         model: Some(model),
         models: Vec::new(),
+        has_text_tools: false,
         heading: None,
     };
     if let Some(url) = other {
@@ -301,6 +302,7 @@ async fn use_server(setup: &mut Setup<'_>, chosen: ChosenServer) -> anyhow::Resu
         base_url: Some(server.base_url),
         model: model.or_else(|| setup.options.model.clone()),
         models: server.models,
+        has_text_tools: false,
         heading: None,
     };
     let key = setup.secrets.key.clone();

@@ -371,6 +371,29 @@ async fn a_window_without_room_for_a_sentence_is_to_be_corrected() {
 }
 
 #[tokio::test]
+async fn a_model_that_accepts_no_tools_is_wrong() {
+    let main = ModelApi::start(Platform::OpenAi).await;
+    let fixture = ProgramFixture::new(&model("main", &main));
+    let error = json!({"error": {"message": "pea-1 does not support tools"}});
+    main.reply(Reply::error(400, &error));
+    let ended = fixture.run(&["doctor"]).await;
+    found(
+        &ended,
+        1,
+        &[
+            "WRONG model main: main (pea-1) does not answer: the model or its server accepts no tools",
+        ],
+    );
+    let advice = "to do: write `tools = \"text\"` into [providers.main]";
+    assert!(ended.out.contains(advice) && ended.out.contains(" reload`"), "{}", ended.out);
+    assert!(main.requests()[0]["tools"].is_array());
+    let in_text = ProgramFixture::new(&(model("main", &main) + "tools = \"text\"\n"));
+    main.reply(answer("OK"));
+    found(&in_text.run(&["doctor"]).await, 0, &["ok    model main: main (pea-1) answers in "]);
+    main.finish();
+}
+
+#[tokio::test]
 async fn stores_of_other_times_are_told_apart() {
     let fixture = used("").await;
     assert_eq!(fixture.run(&["chat", "-m", "hello"]).await.code, Some(0));
