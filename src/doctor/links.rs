@@ -78,7 +78,8 @@ fn advice_for(error: &ProviderError, name: &str) -> String {
         }
         ProviderError::Unauthorized(_) | ProviderError::Refused(_) => {
             format!(
-                "correct api_key, model and base_url of [providers.{name}], and run `peacrab reload`"
+                "correct api_key, model and base_url of [providers.{name}], and run `peacrab reload`; the base_url of Ollama, \
+                 llama.cpp and most others ends in /v1"
             )
         }
     }

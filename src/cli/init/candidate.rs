@@ -131,7 +131,7 @@ impl CandidateModel {
         let words = match tested {
             Ok(words) => words,
             Err(ProviderError::Unauthorized(why)) => return Ok(Tried::WantsKey(why)),
-            Err(error) => return Ok(Tried::Fails(error.to_string())),
+            Err(error) => return Ok(Tried::Fails(format!("{error}{}", self.hint(&error)))),
         };
         let mut edit = setup.edit.clone();
         let saved = match same {
@@ -187,6 +187,15 @@ impl CandidateModel {
         self.has_text_tools = true;
         let second = test(&self.trial(setup, name, key)??, name).await?;
         Ok(second.map(|words| format!("{words} {HAS_TEXT_TOOLS}")))
+    }
+
+    /// Returns a hint at an address that is perhaps too short, to stand behind a refusal.
+    fn hint(&self, error: &ProviderError) -> &'static str {
+        let is_short = self.base_url.as_ref().is_some_and(|url| !url.contains("/v1"));
+        match error {
+            ProviderError::Refused(_) if is_short => "; the address of most servers ends in /v1",
+            _ => "",
+        }
     }
 
     fn section(&self, name: &str, key: Option<SecretPlace>) -> NewSection {

@@ -11,7 +11,7 @@ use crate::config::Config;
 use crate::http;
 use crate::provider::ProviderKind;
 use crate::provider::listing::{
-    ListingError, LocalAddresses, LocalServer, find_local_servers, list_models,
+    FoundServer, ListingError, LocalAddresses, LocalServer, find_local_servers, find_models,
 };
 use crate::provider::vendors::{VENDORS, Vendor, default_url};
 
@@ -230,8 +230,11 @@ async fn parse(setup: &Setup<'_>, word: &str, servers: &[LocalServer]) -> anyhow
             "{word} is neither one of the numbers nor an address that begins with http:// or https://"
         );
     }
-    let base_url = address.trim_end_matches('/').to_owned();
-    let (models, is_closed) = match list_models(&base_url, None).await {
+    let FoundServer { base_url, models } = find_models(address).await;
+    if base_url != address.trim_end_matches('/') {
+        setup.dialog.say(&format!("Its models are at {base_url}, so that is its address."));
+    }
+    let (models, is_closed) = match models {
         Ok(models) => (models, false),
         // Only a key opens the list.
         Err(ListingError::Unauthorized) => (Vec::new(), true),
