@@ -1,4 +1,4 @@
-//! Changes a config file and keeps everything else in it: comments, order, blank lines. Adds sections, entries to the lists
+//! Changes a config file and keeps everything else in it: comments, order, blank lines, the ends of lines. Adds sections, entries to the lists
 //! `providers` and `owners`, and the way in which a provider has tools. Never removes anything.
 
 use std::fs::{self, OpenOptions};
@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use rustix::fs::{Access, AtFlags, CWD, accessat};
-use toml_edit::{Array, DocumentMut, InlineTable, Item, RawString, Table, Value, value};
+use toml_edit::{Array, Decor, DocumentMut, InlineTable, Item, RawString, Table, Value, value};
 
-use super::{Config, ConfigErrors, Environment, load_text, read_text};
+use super::file::{BYTE_ORDER_MARK, read_marked_text};
+use super::{Config, ConfigErrors, Environment, load_text};
 use crate::atomic_file;
 
 /// A config file that gets more sections.
@@ -18,6 +19,36 @@ use crate::atomic_file;
 pub struct ConfigEdit {
     file: PathBuf,
     document: DocumentMut,
+    form: TextForm,
+}
+
+/// The form of a text that its TOML does not have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct TextForm {
+    has_byte_order_mark: bool,
+    /// True if all lines end as on Windows.
+    has_carriage_returns: bool,
+}
+
+impl TextForm {
+    /// Returns the form of a text, and the text without it.
+    fn separate(text: &str) -> (Self, String) {
+        let bare = text.strip_prefix(BYTE_ORDER_MARK);
+        let has_byte_order_mark = bare.is_some();
+        let bare = bare.unwrap_or(text);
+        let lines = bare.matches('\n').count();
+        let has_carriage_returns = lines > 0 && bare.matches("\r\n").count() == lines;
+        let text = match has_carriage_returns {
+            true => bare.replace("\r\n", "\n"),
+            false => bare.to_owned(),
+        };
+        (Self { has_byte_order_mark, has_carriage_returns }, text)
+    }
+
+    fn apply(self, text: String) -> String {
+        let text = if self.has_carriage_returns { text.replace('\n', "\r\n") } else { text };
+        if self.has_byte_order_mark { format!("{BYTE_ORDER_MARK}{text}") } else { text }
+    }
 }
 
 /// The place of a secret of a new section.
@@ -45,11 +76,12 @@ impl ConfigEdit {
     pub fn open(file: &Path) -> anyhow::Result<Self> {
         let text = match file.try_exists() {
             Ok(false) => String::new(),
-            _ => read_text(file).map_err(|fault| ConfigErrors(vec![fault]))?,
+            _ => read_marked_text(file).map_err(|fault| ConfigErrors(vec![fault]))?,
         };
+        let (form, text) = TextForm::separate(&text);
         let document = text.parse::<DocumentMut>();
         let document = document.with_context(|| format!("cannot change {}", file.display()))?;
-        Ok(Self { file: file.to_owned(), document })
+        Ok(Self { file: file.to_owned(), document, form })
     }
 
     pub fn file(&self) -> &Path {
@@ -105,7 +137,7 @@ impl ConfigEdit {
             let answering = self.document.get_mut("agent").and_then(Item::as_table_like_mut);
             let list = answering.and_then(|agent| agent.get_mut("providers"));
             if let Some(list) = list.and_then(Item::as_array_mut) {
-                list.push(&section.name);
+                push_entry(list, &section.name);
             }
         }
         Ok(())
@@ -127,13 +159,16 @@ impl ConfigEdit {
             return Ok(());
         };
         list.retain(|it| it.as_str() != Some(name));
+        let mut entry = Value::from(name);
         if let Some(second) = list.get_mut(0) {
             let prefix = second.decor().prefix().and_then(RawString::as_str);
-            if prefix.is_some_and(str::is_empty) {
+            if let Some((_, indent)) = prefix.and_then(|prefix| prefix.rsplit_once('\n')) {
+                entry.decor_mut().set_prefix(format!("\n{indent}"));
+            } else if prefix.is_some_and(str::is_empty) {
                 second.decor_mut().set_prefix(" ");
             }
         }
-        list.insert(0, name);
+        list.insert_formatted(0, entry);
         Ok(())
     }
 
@@ -162,7 +197,7 @@ impl ConfigEdit {
                 let owners = owners.as_array_mut();
                 let owners = owners
                     .with_context(|| format!("`owners` in [channels.{channel}] is not a list"))?;
-                owners.push(id);
+                push_entry(owners, id);
             }
             None => {
                 section.insert("owners", value(std::iter::once(id).collect::<Array>()));
@@ -211,7 +246,8 @@ impl ConfigEdit {
         let mode = fs::metadata(&file).map_or(0o600, |meta| meta.permissions().mode());
         let folder = file.parent().unwrap_or(Path::new("."));
         make_folder(folder)?;
-        atomic_file::replace(&file, self.document.to_string().as_bytes(), mode)
+        let text = self.form.apply(self.document.to_string());
+        atomic_file::replace(&file, text.as_bytes(), mode)
     }
 
     /// Writes a secret into a file of its own beside the config, which is for this account only. Returns the file's name. A
@@ -252,6 +288,36 @@ impl ConfigEdit {
         )))
     }
 }
+
+/// Appends a text to a list. In one over several lines it gets a line of its own, behind the comment of the last entry.
+fn push_entry(list: &mut Array, text: &str) {
+    let text_of = |raw: Option<&RawString>| raw.and_then(RawString::as_str).map(str::to_owned);
+    let has_comma = list.trailing_comma();
+    let last = list.len().checked_sub(1);
+    let decor = last.and_then(|at| list.get(at)).map(Value::decor);
+    let prefix = text_of(decor.and_then(Decor::prefix)).unwrap_or_default();
+    // The comment behind the last entry, up to the end of the list.
+    let tail = match decor {
+        Some(decor) if !has_comma => text_of(decor.suffix()),
+        _ => text_of(Some(list.trailing())),
+    };
+    let tail = tail.unwrap_or_default();
+    let Some((comment, closing)) = tail.rsplit_once('\n') else {
+        list.push(text);
+        return;
+    };
+    let indent = prefix.rsplit_once('\n').map_or(INDENT, |(_, indent)| indent);
+    let mut entry = Value::from(text);
+    entry.decor_mut().set_prefix(format!("{comment}\n{indent}"));
+    if let Some(last) = last.filter(|_| !has_comma).and_then(|at| list.get_mut(at)) {
+        last.decor_mut().set_suffix("");
+    }
+    list.set_trailing(format!("\n{closing}"));
+    list.push_formatted(entry);
+}
+
+/// The indentation of an entry where no other shows it.
+const INDENT: &str = "  ";
 
 /// Returns the position of the last table of the file, or 0.
 fn last_position(table: &Table) -> isize {

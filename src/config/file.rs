@@ -22,8 +22,20 @@ pub(super) fn open_regular(file: &Path) -> io::Result<File> {
     }
 }
 
+/// The UTF-8 byte order mark, with which some editors begin a file.
+pub(super) const BYTE_ORDER_MARK: char = '\u{feff}';
+
 /// Returns the text of a file, without a UTF-8 byte order mark.
 pub(super) fn read_text(file: &Path) -> Result<String, Fault> {
+    let text = read_marked_text(file)?;
+    match text.strip_prefix(BYTE_ORDER_MARK) {
+        Some(text) => Ok(text.to_owned()),
+        None => Ok(text),
+    }
+}
+
+/// Returns the text of a file as it is.
+pub(super) fn read_marked_text(file: &Path) -> Result<String, Fault> {
     let fault_of_file = |message: &str| Fault::new(FaultPlace::File(file.to_owned()), message);
     let mut bytes = Vec::new();
     let read =
@@ -39,7 +51,7 @@ pub(super) fn read_text(file: &Path) -> Result<String, Fault> {
         Ok(_) => {}
     }
     match str::from_utf8(&bytes) {
-        Ok(text) => Ok(text.strip_prefix('\u{feff}').unwrap_or(text).to_owned()),
+        Ok(text) => Ok(text.to_owned()),
         Err(_) if matches!(bytes[..], [0xff, 0xfe, ..] | [0xfe, 0xff, ..]) => {
             Err(fault_of_file("is UTF-16; save it as UTF-8"))
         }

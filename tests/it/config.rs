@@ -1,6 +1,7 @@
 //! Configs as operators write them: what loads, what is refused and in which words, and that no
 //! secret shows anywhere.
 
+mod edit;
 mod exec;
 mod files;
 mod gateway;
