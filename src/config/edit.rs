@@ -72,10 +72,11 @@ pub struct NewSection {
 }
 
 impl ConfigEdit {
-    /// Reads the file. A missing one counts as empty.
+    /// Reads the file. A missing one counts as empty. A link to a file that is not there is an error: to save would replace
+    /// it.
     pub fn open(file: &Path) -> anyhow::Result<Self> {
         let text = match file.try_exists() {
-            Ok(false) => String::new(),
+            Ok(false) if fs::read_link(file).is_err() => String::new(),
             _ => read_marked_text(file).map_err(|fault| ConfigErrors(vec![fault]))?,
         };
         let (form, text) = TextForm::separate(&text);

@@ -1,6 +1,6 @@
 //! Reads the text of a config file, and opens the files that it names.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
@@ -42,7 +42,10 @@ pub(super) fn read_marked_text(file: &Path) -> Result<String, Fault> {
         open_regular(file).and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes));
     match read {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Err(fault_of_file("there is no such file"));
+            return Err(fault_of_file(&match fs::read_link(file) {
+                Ok(target) => format!("is a link to {}, which is not there", target.display()),
+                Err(_) => "there is no such file".to_owned(),
+            }));
         }
         Err(error) => return Err(fault_of_file(&format!("cannot be read: {error}"))),
         Ok(length) if length as u64 > FILE_BYTES_MAX => {

@@ -388,6 +388,16 @@ async fn an_existing_config_keeps_every_byte_and_gets_new_sections() {
 }
 
 #[tokio::test]
+async fn a_link_to_a_config_that_is_not_there_is_refused() {
+    let fixture = empty();
+    let target = fixture.folder().join("dotfiles/config.toml");
+    symlink(&target, config(&fixture)).unwrap();
+    let ended = fixture.run(&["init", "--yes", "--provider", "none"]).await;
+    assert!(ended.code != Some(0) && ended.err.contains("is a link to"), "{ended:?}");
+    assert_eq!(fs::read_link(config(&fixture)).unwrap(), target);
+}
+
+#[tokio::test]
 async fn a_config_of_comments_keeps_them_above_what_is_added() {
     let fixture = ProgramFixture::new("# My notes.\n\n# [agent]\n# steps_max = 7\n");
     let model = own_server().await;

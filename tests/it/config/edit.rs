@@ -1,6 +1,7 @@
 //! Changes of a config file that keep everything else in it.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use peacrab::config::edit::{ConfigEdit, NewSection};
@@ -79,4 +80,22 @@ fn a_file_that_is_not_there_is_made() {
     edit.add(&section("providers")).unwrap();
     edit.save().unwrap();
     assert_eq!(fs::read_to_string(file).unwrap(), "[providers.new]\ntype = \"openai\"\n");
+}
+
+#[test]
+fn a_link_to_a_file_that_is_not_there_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, target) = (folder.path().join("config.toml"), folder.path().join("dotfiles.toml"));
+    symlink(&target, &file).unwrap();
+    let refused = ConfigEdit::open(&file).err().unwrap().to_string();
+    let words = format!("is a link to {}, which is not there", target.display());
+    assert!(refused.contains(&words), "{refused}");
+    assert_eq!(fs::read_link(&file).unwrap(), target);
+    // One whose file is there stays a link.
+    fs::write(&target, "").unwrap();
+    let mut edit = ConfigEdit::open(&file).unwrap();
+    edit.add(&section("providers")).unwrap();
+    edit.save().unwrap();
+    assert_eq!(fs::read_link(&file).unwrap(), target);
+    assert!(fs::read_to_string(&target).unwrap().contains("[providers.new]"));
 }
