@@ -1150,7 +1150,7 @@ fn reads_secrets_from_a_variable_a_file_and_a_credential() {
     );
     let folder = home.path().join("keys");
     fs::create_dir(&folder).unwrap();
-    for (name, text) in [("b", "from-file\r\n"), ("c", "from-credential\n")] {
+    for (name, text) in [("b", "\u{feff}from-file\r\n"), ("c", "from-credential\n")] {
         fs::write(folder.join(name), text).unwrap();
         private(&folder.join(name));
     }

@@ -302,7 +302,9 @@ async fn options_answer_everything() {
         fs::write(&path, text).unwrap();
         path.display().to_string()
     };
-    let (key, token) = (put("my-key", KEY), put("my-token", api.token()));
+    // As an editor on Windows writes it.
+    let key = put("my-key", &format!("\u{feff}{KEY}\r\n"));
+    let token = put("my-token", api.token());
     let owner = ADA.id.to_string();
     api.is_known_to(&ADA);
     model.reply(answer("OK"));

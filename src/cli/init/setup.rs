@@ -184,7 +184,7 @@ fn secret_of(file: Option<&Path>) -> anyhow::Result<Option<Zeroizing<String>>> {
     let mut text = Zeroizing::new(String::new());
     let opened = fs::File::open(file).with_context(|| format!("cannot read {}", file.display()))?;
     opened.take(SECRET_BYTES_MAX).read_to_string(&mut text)?;
-    let secret = Zeroizing::new(text.trim().to_owned());
+    let secret = Zeroizing::new(config::without_mark(&text).trim().to_owned());
     if secret.is_empty() {
         bail!("{} is empty", file.display());
     }
