@@ -361,7 +361,12 @@ async fn run(program: &Path, arguments: &[&OsStr]) -> anyhow::Result<String> {
         .context("the new program did not end in time")?
         .context("it cannot run on this machine")?;
     let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "the new program failed: {}", said.trim());
+    let why = match said.trim() {
+        // One that a signal has ended says nothing.
+        "" => output.status.to_string(),
+        said => said.to_owned(),
+    };
+    ensure!(output.status.success(), "the new program failed: {why}");
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 

@@ -109,6 +109,17 @@ async fn an_address_without_its_end_is_completed() {
 }
 
 #[tokio::test]
+async fn an_address_without_tls_is_told_in_words() {
+    let (fixture, model) = (empty(), own_server().await);
+    let typed = model.base_url.replace("http://", "https://");
+    let ended = fixture.run(&["init", "--yes", "--provider", &typed, "--channel", "none"]).await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    let words =
+        "it cannot be reached: there is no TLS at this address, which may be one of http://";
+    assert!(ended.err.contains(words), "{ended:?}");
+}
+
+#[tokio::test]
 async fn an_address_that_lists_nothing_gets_a_hint() {
     let (fixture, model) = (empty(), ModelApi::start(Platform::OpenAi).await);
     let typed = model.base_url.trim_end_matches("/v1");
