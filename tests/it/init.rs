@@ -287,10 +287,13 @@ async fn ctrl_d_at_a_question_says_that_answers_are_kept_on_a_line_of_its_own() 
     let mut screen = begin(&fixture, 120, &["--provider", "none"], &none);
     screen.wait_for_words("Number [1]:").await;
     screen.type_keys("\x04");
-    screen.wait_for_words("Answers that passed their test are kept").await;
+    wait_for_text(&screen, "everything saved so far is kept. Run").await;
     assert_eq!(screen.ends().await, Some(1));
     let lines = screen.screen();
     assert!(lines.iter().any(|line| line.starts_with("peacrab: the input ended")), "{lines:?}");
+    let again = command_here(&fixture, "init --provider none");
+    assert!(screen.raw().contains(&again), "{}", screen.raw());
+    no_line_is_longer(&screen, 120);
 }
 
 #[tokio::test]

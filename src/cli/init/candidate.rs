@@ -7,7 +7,7 @@ use anyhow::bail;
 use zeroize::Zeroizing;
 
 use super::super::dialog::TRIES_MAX;
-use super::setup::Setup;
+use super::setup::{Setup, full_stop};
 use crate::config::edit::{NewSection, SecretPlace};
 use crate::config::{Config, ConfigErrors};
 use crate::provider::listing::{ListingError, list_models};
@@ -94,7 +94,9 @@ impl CandidateModel {
             };
             match self.try_with(setup, Some(&key)).await? {
                 Tried::WantsKey(why) => {
-                    setup.dialog.say(&format!("That does not work: {why}. Try again."));
+                    setup
+                        .dialog
+                        .say(&format!("That does not work: {} Try again.", full_stop(&why)));
                 }
                 tried => {
                     setup.dialog.show_typed();

@@ -6,7 +6,7 @@ use zeroize::Zeroizing;
 
 use super::super::dialog::TRIES_MAX;
 use super::candidate::{CandidateModel, Tried, test_saved};
-use super::setup::{Setup, sentence};
+use super::setup::{Setup, full_stop, sentence};
 use crate::config::Config;
 use crate::http;
 use crate::provider::ProviderKind;
@@ -83,7 +83,10 @@ pub(super) async fn set_up(setup: &mut Setup<'_>, config: &Config) -> anyhow::Re
             Tried::Works => return Ok(()),
             tried if !setup.dialog.asks() => return tried.or_fail(),
             Tried::WantsKey(why) | Tried::Unusable(why) | Tried::Fails(why) => {
-                setup.dialog.say(&format!("That does not work: {why}. Please choose again.\n"));
+                setup.dialog.say(&format!(
+                    "That does not work: {} Please choose again.\n",
+                    full_stop(&why)
+                ));
             }
         }
     }
@@ -277,7 +280,7 @@ async fn use_vendor(setup: &mut Setup<'_>, vendor: &Vendor) -> anyhow::Result<Tr
     match given.as_ref().or(known.as_ref().filter(|_| !asks)) {
         Some(key) => match candidate.try_with(setup, Some(key)).await? {
             Tried::WantsKey(why) if asks => {
-                setup.dialog.say(&format!("That does not work: {why}."));
+                setup.dialog.say(&format!("That does not work: {}", full_stop(&why)));
             }
             tried => return Ok(tried),
         },
