@@ -25,7 +25,7 @@ use crate::types::commands::CommandId;
 use crate::workspace::{NewFolder, PathError, WorkspacePath};
 use formats::{ImportedJob, OtherSession, read_jobs, read_session};
 use left_out::{LeftOutLines, typeable};
-use other_folder::{OtherFolder, ReadLines, UnreadFile};
+use other_folder::{DecodedLines, OtherFolder, UnreadFile};
 use wanted::{NOT_IMPORTED, first_name, is_wanted_folder, reason_to_leave_out};
 
 /// The folder of the home for imports.
@@ -259,7 +259,7 @@ impl Import<'_> {
                 );
                 continue;
             }
-            let ReadLines { text, skipped } = match folder.read_lines(&name, SESSION_BYTES_MAX) {
+            let DecodedLines { text, skipped } = match folder.read_lines(&name, SESSION_BYTES_MAX) {
                 Ok(read) => read,
                 Err(why) => {
                     self.leave_out(&path, why);

@@ -18,7 +18,7 @@ const BYTE_ORDER_MARK: char = '\u{feff}';
 pub(super) struct OtherFolder(Dir);
 
 /// The lines of a text.
-pub(super) struct ReadLines {
+pub(super) struct DecodedLines {
     pub(super) text: String,
     /// Lines that are no UTF-8.
     pub(super) skipped: usize,
@@ -118,12 +118,16 @@ impl OtherFolder {
     }
 
     /// As [`Self::read_text`], without the lines that are no UTF-8.
-    pub(super) fn read_lines(&self, name: &OsStr, bytes_max: u64) -> Result<ReadLines, UnreadFile> {
+    pub(super) fn read_lines(
+        &self,
+        name: &OsStr,
+        bytes_max: u64,
+    ) -> Result<DecodedLines, UnreadFile> {
         // A long conversation is not kept twice.
         let mut read = match String::from_utf8(self.read(name, bytes_max)?) {
-            Ok(text) => ReadLines { text, skipped: 0 },
+            Ok(text) => DecodedLines { text, skipped: 0 },
             Err(error) => {
-                let mut read = ReadLines { text: String::new(), skipped: 0 };
+                let mut read = DecodedLines { text: String::new(), skipped: 0 };
                 for line in error.as_bytes().split_inclusive(|byte| *byte == b'\n') {
                     match str::from_utf8(line) {
                         Ok(line) => read.text.push_str(line),
