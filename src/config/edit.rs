@@ -1,5 +1,5 @@
-//! Changes a config file and keeps everything else in it: comments, order, blank lines, the ends of lines. Adds sections, entries to the lists
-//! `providers` and `owners`, and the way in which a provider has tools. Never removes anything.
+//! Changes a config file and keeps everything else in it: comments, order, blank lines, the ends of lines. Adds sections,
+//! entries to the lists `providers` and `owners`, and the way in which a provider has tools. Never removes anything.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};

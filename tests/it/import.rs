@@ -432,7 +432,8 @@ async fn a_line_that_is_no_utf8_costs_only_itself() {
     let (fixture, other) = fixture().await;
     let line = |text: &str| json!({"role": "user", "content": text}).to_string().into_bytes();
     let broken = b"{\"role\": \"user\", \"content\": \"\xff\"}".to_vec();
-    let lines: [&[u8]; 7] = [b"\xef\xbb\xbf", &line("One"), b"\n", &broken, b"\n", &line("Two"), b"\n"];
+    let lines: [&[u8]; 7] =
+        [b"\xef\xbb\xbf", &line("One"), b"\n", &broken, b"\n", &line("Two"), b"\n"];
     put(&other, "sessions/a.jsonl", "");
     fs::write(other.join("sessions/a.jsonl"), lines.concat()).unwrap();
     let marked = format!("\u{feff}{}", json!({"jobs": [{"name": "a", "schedule": 3}, 4]}));
