@@ -130,7 +130,7 @@ fn fail(on: &Invocation, error: &anyhow::Error, form: ResultForm) -> ExitCode {
     if let Some(faults) = faults {
         return refuse(on, faults);
     }
-    print::error(&on.name_commands(&format!("peacrab: {error:#}")));
+    print::failure_words(&on.name_commands(&format!("peacrab: {error:#}")));
     match error.is::<WrongWords>() {
         true => ExitCode::from(USED_WRONGLY),
         false => ExitCode::FAILURE,
@@ -329,6 +329,6 @@ async fn list(on: &Invocation, command: CliCommand) -> anyhow::Result<()> {
 
 /// Says all that is wrong with the config.
 fn refuse(on: &Invocation, faults: &config::ConfigErrors) -> ExitCode {
-    print::error(&on.name_commands(&faults.to_string()));
+    print::failure_words(&on.name_commands(&faults.to_string()));
     ExitCode::from(USED_WRONGLY)
 }

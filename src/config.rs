@@ -63,6 +63,7 @@ use file::read_text;
 use reading::ConfigSource;
 use schema::ConfigFile;
 pub use schema::{KEYS, schema, sections};
+pub use secrets::without_mark;
 use values::MB;
 
 #[derive(Clone, Debug, PartialEq)]

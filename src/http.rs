@@ -49,10 +49,50 @@ pub fn is_local(url: &Url) -> bool {
 /// Returns the innermost cause of an error. None if it has no cause. The outer ones repeat the URL.
 pub fn root_cause(error: &dyn Error) -> Option<String> {
     let mut cause = error.source()?;
-    while let Some(inner) = cause.source() {
-        cause = inner;
+    loop {
+        if let Some(words) = tls_error(cause).and_then(describe_tls) {
+            return Some(words.to_owned());
+        }
+        match cause.source() {
+            Some(inner) => cause = inner,
+            None => return Some(cause.to_string()),
+        }
     }
-    Some(cause.to_string())
+}
+
+/// Returns the TLS error that this error is, or that an I/O error holds.
+fn tls_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
+    if let Some(found) = error.downcast_ref::<rustls::Error>() {
+        return Some(found);
+    }
+    let inner: &(dyn Error + 'static) = error.downcast_ref::<io::Error>()?.get_ref()?;
+    tls_error(inner)
+}
+
+/// Explains a TLS error that people can do something about. None for the others.
+fn describe_tls(error: &rustls::Error) -> Option<&'static str> {
+    use rustls::CertificateError::{
+        Expired, ExpiredContext, NotValidForName, NotValidForNameContext, NotValidYet,
+        NotValidYetContext,
+    };
+    Some(match error {
+        rustls::Error::InvalidMessage(_) => {
+            "there is no TLS at this address, which may be one of http://"
+        }
+        rustls::Error::InvalidCertificate(Expired | ExpiredContext { .. }) => {
+            "the server's certificate has expired, or the clock of this machine is wrong"
+        }
+        rustls::Error::InvalidCertificate(NotValidYet | NotValidYetContext { .. }) => {
+            "the server's certificate is not valid yet, or the clock of this machine is wrong"
+        }
+        rustls::Error::InvalidCertificate(NotValidForName | NotValidForNameContext { .. }) => {
+            "the server's certificate is for another name"
+        }
+        rustls::Error::InvalidCertificate(_) => {
+            "the server's certificate is not trusted: it is of no public authority"
+        }
+        _ => return None,
+    })
 }
 
 /// The part of a body that was read.

@@ -301,11 +301,24 @@ pub fn model_broke_off(reason: &str) -> String {
     )
 }
 
+/// The way out for a person who is not the owner.
+const OWNER_HAS_TO_ACT: &str = "My owner needs to fix this. Please ask me again later.";
+
 pub fn model_refused_us(reason: &str, to_owner: bool) -> String {
     let then = if to_owner {
         "Please fix it in config.toml, or in the variable or file that it names. Then restart me and ask again. `peacrab check` shows the settings I would start with."
     } else {
-        "My owner needs to fix this. Please ask me again later."
+        OWNER_HAS_TO_ACT
+    };
+    format!("The model's service rejected my request: {}. {then}", as_is(reason))
+}
+
+/// The model's service refuses all requests with tools.
+pub fn model_without_tools(reason: &str, to_owner: bool) -> String {
+    let then = if to_owner {
+        "Please write `tools = \"text\"` into the model's section of config.toml: I then describe my tools to it in words. Run `peacrab reload`, and ask again."
+    } else {
+        OWNER_HAS_TO_ACT
     };
     format!("The model's service rejected my request: {}. {then}", as_is(reason))
 }

@@ -19,6 +19,11 @@ use crate::replies;
 /// Wrong answers to one question; then something else is wrong.
 pub(super) const TRIES_MAX: usize = 5;
 
+/// The input has no more answers.
+#[derive(Debug, thiserror::Error)]
+#[error("the input ended before all questions were answered")]
+pub(super) struct InputEnded;
+
 /// The person at the terminal.
 pub(super) struct Dialog {
     columns: usize,
@@ -195,10 +200,7 @@ async fn read_line() -> anyhow::Result<Option<Zeroizing<String>>> {
         Some(line) => {
             Ok(std::str::from_utf8(&line).ok().map(|text| Zeroizing::new(text.to_owned())))
         }
-        None => bail!(
-            "the input ended before all questions were answered. Answers that passed their test are kept: run this again to \
-             continue"
-        ),
+        None => Err(InputEnded.into()),
     }
 }
 

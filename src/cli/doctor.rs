@@ -12,6 +12,7 @@ use rustix::io::Errno;
 
 use super::chat::DaemonState;
 use super::invocation::{Invocation, warnings};
+use super::systemd::HomeService;
 use super::{chat, print, systemd};
 use crate::backup::{self, known_folder, restore};
 use crate::channels::markup::unescaped;
@@ -55,9 +56,7 @@ pub(super) async fn run(on: &Invocation, fix: bool, json: bool) -> anyhow::Resul
         (DaemonState::Starting(_) | DaemonState::Silent(_) | DaemonState::Forbidden(_), _)
         | (DaemonState::Absent, Err(_)) => {}
     }
-    let service = systemd::service_state().await;
-    let place = systemd::place(&on.environment);
-    findings.push(service_checks::service_finding(service.as_ref(), place));
+    findings.push(service_finding(on).await);
     if fix {
         repair_all(&mut findings).await;
     }
@@ -260,6 +259,15 @@ fn daemon_finding(home: &Path, daemon: &DaemonState) -> Finding {
             };
             daemon_checks::absent_finding(last, &chat::start_command(home))
         }
+    }
+}
+
+async fn service_finding(on: &Invocation) -> Finding {
+    let place = systemd::place(&on.environment);
+    match systemd::service_of(&on.home).await {
+        HomeService::Installed(state) => service_checks::service_finding(Some(&state), place),
+        HomeService::OfAnotherHome => service_checks::other_home_finding(),
+        HomeService::Absent => service_checks::service_finding(None, place),
     }
 }
 

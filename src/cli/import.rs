@@ -25,7 +25,7 @@ use crate::types::commands::CommandId;
 use crate::workspace::{NewFolder, PathError, WorkspacePath};
 use formats::{ImportedJob, OtherSession, read_jobs, read_session};
 use left_out::{LeftOutLines, typeable};
-use other_folder::{OtherFolder, UnreadFile};
+use other_folder::{DecodedLines, OtherFolder, UnreadFile};
 use wanted::{NOT_IMPORTED, first_name, is_wanted_folder, reason_to_leave_out};
 
 /// The folder of the home for imports.
@@ -170,8 +170,10 @@ impl Import<'_> {
                     self.leave_out(&path, NOT_IMPORTED);
                 } else if let Some(why) = reason_to_leave_out(&path) {
                     self.leave_out(&path, why);
-                } else if meta.len() > FILE_BYTES_MAX || count >= FILES_MAX {
-                    self.leave_out(&path, "too large, or one too many");
+                } else if meta.len() > FILE_BYTES_MAX {
+                    self.leave_out(&path, UnreadFile::TooLarge);
+                } else if count >= FILES_MAX {
+                    self.leave_out(&path, format_args!("one more than {FILES_MAX} files"));
                 } else if let Ok(opened) = &opened {
                     count += 1;
                     self.copy_file(opened, &path)?;
@@ -257,8 +259,8 @@ impl Import<'_> {
                 );
                 continue;
             }
-            let text = match folder.read_text(&name, SESSION_BYTES_MAX) {
-                Ok(text) => text,
+            let DecodedLines { text, skipped } = match folder.read_lines(&name, SESSION_BYTES_MAX) {
+                Ok(read) => read,
                 Err(why) => {
                     self.leave_out(&path, why);
                     continue;
@@ -267,7 +269,8 @@ impl Import<'_> {
             let summary = self.summary(folder, stem);
             match read_session(&text, summary.as_deref()) {
                 Some(OtherSession { messages: 0, .. }) => self.leave_out(&path, "has no messages"),
-                Some(session) => {
+                Some(mut session) => {
+                    session.skipped += skipped;
                     self.put_session(stem, &session)?;
                     converted.insert(stem.to_owned());
                 }

@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 use std::io::{self, ErrorKind, IsTerminal as _, Write as _};
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{LazyLock, OnceLock};
 
@@ -75,7 +76,11 @@ pub(super) fn line(text: &str) {
 
 /// Returns the columns that a line of text should have on this terminal.
 pub(super) fn columns() -> usize {
-    let columns = tcgetwinsize(io::stdout()).map(|size| usize::from(size.ws_col));
+    columns_of(io::stdout())
+}
+
+fn columns_of(terminal: impl AsFd) -> usize {
+    let columns = tcgetwinsize(terminal).map(|size| usize::from(size.ws_col));
     columns.ok().filter(|columns| *columns > 0).unwrap_or(COLUMNS_USUAL).min(COLUMNS_MAX)
 }
 
@@ -163,6 +168,18 @@ pub(super) fn piece(text: &str) {
 /// Signs that command the terminal, which only the program itself writes.
 pub(super) fn raw(signs: &str) {
     bytes(signs.as_bytes());
+}
+
+/// An error that ends the command. On a terminal it is wrapped at its width.
+pub(super) fn failure_words(text: &str) {
+    let columns = io::stderr().is_terminal().then(|| columns_of(io::stderr()));
+    match columns {
+        Some(columns) => {
+            let lines: Vec<_> = text.lines().map(|line| wrap(line, columns)).collect();
+            error(&lines.join("\n"));
+        }
+        None => error(text),
+    }
 }
 
 /// Writes to the standard error, without what commands a terminal or hides in it: servers, archives and new programs are

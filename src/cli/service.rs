@@ -130,13 +130,13 @@ pub(super) async fn handle(on: &Invocation, command: ServiceCommand) -> anyhow::
     Ok(ExitCode::SUCCESS)
 }
 
-/// Shows the service of the named manager, or else of the first that knows one. It fails if that does not run.
+/// Shows the service of the named manager, or else of the first that knows one of this home. It fails if that does not run.
 async fn show_status(
     on: &Invocation,
     whose: ServiceScope,
     form: ResultForm,
 ) -> anyhow::Result<ExitCode> {
-    let found = find_service(&on.environment, whose).await?;
+    let found = find_service(on, whose).await?;
     let runs =
         found.as_ref().is_some_and(|it| matches!(it.active.as_str(), "active" | "reloading"));
     if form == ResultForm::Json {
@@ -161,7 +161,11 @@ async fn show_status(
 }
 
 fn not_installed(on: &Invocation) -> String {
-    format!("the service is not installed; `{} service install` installs it", on.program())
+    format!(
+        "the service is not installed for this home; `{} service install` installs it, and `--user` or `--system` shows one of \
+         another home",
+        on.program()
+    )
 }
 
 fn manager_of(state: &ServiceState) -> Manager {
@@ -170,7 +174,7 @@ fn manager_of(state: &ServiceState) -> Manager {
 
 /// Returns the manager whose service has a log to show. The error says that there is no service.
 async fn manager_with_log(on: &Invocation, whose: ServiceScope) -> anyhow::Result<Manager> {
-    let found = find_service(&on.environment, whose).await;
+    let found = find_service(on, whose).await;
     if let Ok(Some(state)) = &found {
         return Ok(manager_of(state));
     }
@@ -183,19 +187,27 @@ async fn manager_with_log(on: &Invocation, whose: ServiceScope) -> anyhow::Resul
     found.and_then(|_| Err(anyhow!(not_installed(on))))
 }
 
-/// Returns the service of the named manager, or else of the first that knows one. None if it is not installed.
+/// Returns the service of the named manager, or else of the first that knows one of this home. None if it is not installed.
 async fn find_service(
-    environment: &Environment,
+    on: &Invocation,
     whose: ServiceScope,
 ) -> anyhow::Result<Option<ServiceState>> {
     let mut failed = None;
     let mut is_unknown = false;
     let all = [Manager::System, Manager::User];
     for manager in all.into_iter().filter(|it| whose.chosen().is_none_or(|chosen| chosen == *it)) {
-        match systemd::state_of(manager).await {
-            Ok(Some(state)) => return Ok(Some(state)),
-            Ok(None) => is_unknown = true,
-            Err(error) => failed = Some(systemd::explain(environment, manager, error)),
+        let state = match systemd::state_of(manager).await {
+            Ok(state) => state,
+            Err(error) => {
+                failed = Some(systemd::explain(&on.environment, manager, error));
+                continue;
+            }
+        };
+        let is_meant = whose.chosen().is_some()
+            || systemd::may_serve(manager, &in_home_of(on, manager).home).await;
+        match state.filter(|_| is_meant) {
+            Some(state) => return Ok(Some(state)),
+            None => is_unknown = true,
         }
     }
     match failed {

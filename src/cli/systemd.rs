@@ -12,9 +12,10 @@ use tokio::time::timeout;
 
 use crate::config::Environment;
 use crate::doctor::service::{
-    AskedManager, ServicePlace, ServiceState, parse_service, unreachable,
+    AskedManager, HomeDaemon, ServicePlace, ServiceState, is_service_of, parse_service, unreachable,
 };
 use crate::process::account_name;
+use crate::store::HomeLock;
 
 /// The name of the unit.
 pub(super) const UNIT: &str = "peacrab.service";
@@ -149,14 +150,37 @@ pub(super) async fn journal(manager: Manager, arguments: &[&str]) -> anyhow::Res
     })
 }
 
-/// The state of the service, of the system's manager or of this account's. None if neither knows it.
-pub(super) async fn service_state() -> Option<ServiceState> {
+/// The service of a home, as the managers know it.
+pub(super) enum HomeService {
+    Installed(ServiceState),
+    /// There is one, which has another home.
+    OfAnotherHome,
+    Absent,
+}
+
+/// Returns the service of this home, of the system's manager or of this account's. Each may have that of another home.
+pub(super) async fn service_of(home: &Path) -> HomeService {
+    let mut found = HomeService::Absent;
     for manager in [Manager::System, Manager::User] {
-        if let Ok(Some(state)) = state_of(manager).await {
-            return Some(state);
+        let Ok(Some(state)) = state_of(manager).await else { continue };
+        if may_serve(manager, home).await {
+            return HomeService::Installed(state);
         }
+        found = HomeService::OfAnotherHome;
     }
-    None
+    found
+}
+
+/// Returns false if the service of a manager has another home than this one. True also if systemd does not tell.
+pub(super) async fn may_serve(manager: Manager, home: &Path) -> bool {
+    let fields = "--property=MainPID,Environment,ExecStart";
+    let Ok(shown) = systemctl(manager, &["show", UNIT, fields]).await else { return true };
+    let daemon = match HomeLock::holder(home).and_then(|holder| holder.process) {
+        Some(process) => HomeDaemon::Runs(process),
+        None if HomeLock::is_free(home) => HomeDaemon::Absent,
+        None => HomeDaemon::Unknown,
+    };
+    is_service_of(&shown, home, &daemon).unwrap_or(true)
 }
 
 /// The state of the service of one manager. None if it does not know it.

@@ -295,7 +295,8 @@ async fn run(program: &Path, arguments: &[&OsStr]) -> anyhow::Result<String> {
         .context("the new program did not end in time")?
         .context("it cannot run on this machine")?;
     let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "the new program failed: {}", said.trim());
+    let status = output.status;
+    ensure!(status.success(), "the new program failed ({status}): {}", said.trim());
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 

@@ -1,5 +1,5 @@
-//! Changes a config file and keeps everything else in it: comments, order, blank lines. Adds sections, and entries to the
-//! lists `providers` and `owners`. Never removes anything.
+//! Changes a config file and keeps everything else in it: comments, order, blank lines, the ends of lines. Adds sections,
+//! entries to the lists `providers` and `owners`, and the way in which a provider has tools. Never removes anything.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
@@ -10,9 +10,10 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use rustix::fs::{Access, AtFlags, CWD, accessat};
-use toml_edit::{Array, DocumentMut, InlineTable, Item, RawString, Table, Value, value};
+use toml_edit::{Array, Decor, DocumentMut, InlineTable, Item, RawString, Table, Value, value};
 
-use super::{Config, ConfigErrors, Environment, Fault, load_text, read_text};
+use super::file::{BYTE_ORDER_MARK, read_marked_text};
+use super::{Config, ConfigErrors, Environment, Fault, load_text};
 use crate::atomic_file;
 
 /// A config file that gets more sections.
@@ -22,6 +23,36 @@ pub struct ConfigEdit {
     /// The text of the file when it was read or saved last.
     text: String,
     document: DocumentMut,
+    form: TextForm,
+}
+
+/// The form of a text that its TOML does not have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct TextForm {
+    has_byte_order_mark: bool,
+    /// True if all lines end as on Windows.
+    has_carriage_returns: bool,
+}
+
+impl TextForm {
+    /// Returns the form of a text, and the text without it.
+    fn separate(text: &str) -> (Self, String) {
+        let bare = text.strip_prefix(BYTE_ORDER_MARK);
+        let has_byte_order_mark = bare.is_some();
+        let bare = bare.unwrap_or(text);
+        let lines = bare.matches('\n').count();
+        let has_carriage_returns = lines > 0 && bare.matches("\r\n").count() == lines;
+        let text = match has_carriage_returns {
+            true => bare.replace("\r\n", "\n"),
+            false => bare.to_owned(),
+        };
+        (Self { has_byte_order_mark, has_carriage_returns }, text)
+    }
+
+    fn apply(self, text: String) -> String {
+        let text = if self.has_carriage_returns { text.replace('\n', "\r\n") } else { text };
+        if self.has_byte_order_mark { format!("{BYTE_ORDER_MARK}{text}") } else { text }
+    }
 }
 
 /// The place of a secret of a new section.
@@ -45,12 +76,14 @@ pub struct NewSection {
 }
 
 impl ConfigEdit {
-    /// Reads the file. A missing one counts as empty.
+    /// Reads the file. A missing one counts as empty. A link to a file that is not there is an error: to save would replace
+    /// it.
     pub fn open(file: &Path) -> anyhow::Result<Self> {
         let text = present_text(file).map_err(|fault| ConfigErrors(vec![fault]))?;
-        let document = text.parse::<DocumentMut>();
+        let (form, bare) = TextForm::separate(&text);
+        let document = bare.parse::<DocumentMut>();
         let document = document.with_context(|| format!("cannot change {}", file.display()))?;
-        Ok(Self { file: file.to_owned(), text, document })
+        Ok(Self { file: file.to_owned(), text, document, form })
     }
 
     pub fn file(&self) -> &Path {
@@ -106,7 +139,7 @@ impl ConfigEdit {
             let answering = self.document.get_mut("agent").and_then(Item::as_table_like_mut);
             let list = answering.and_then(|agent| agent.get_mut("providers"));
             if let Some(list) = list.and_then(Item::as_array_mut) {
-                list.push(&section.name);
+                push_entry(list, &section.name);
             }
         }
         Ok(())
@@ -128,13 +161,31 @@ impl ConfigEdit {
             return Ok(());
         };
         list.retain(|it| it.as_str() != Some(name));
+        let mut entry = Value::from(name);
         if let Some(second) = list.get_mut(0) {
             let prefix = second.decor().prefix().and_then(RawString::as_str);
-            if prefix.is_some_and(str::is_empty) {
+            if let Some((_, indent)) = prefix.and_then(|prefix| prefix.rsplit_once('\n')) {
+                entry.decor_mut().set_prefix(format!("\n{indent}"));
+            } else if prefix.is_some_and(str::is_empty) {
                 second.decor_mut().set_prefix(" ");
             }
         }
-        list.insert(0, name);
+        list.insert_formatted(0, entry);
+        Ok(())
+    }
+
+    /// Lets a provider's tools be described in its prompt.
+    pub fn set_text_tools(&mut self, provider: &str) -> anyhow::Result<()> {
+        let section = self.document.get_mut("providers").and_then(Item::as_table_like_mut);
+        let section = section.and_then(|it| it.get_mut(provider)).and_then(Item::as_table_like_mut);
+        let section = section.with_context(|| format!("there is no [providers.{provider}]"))?;
+        if let Some(before) = section.get_mut("tools").and_then(Item::as_value_mut) {
+            let decor = before.decor().clone();
+            *before = Value::from("text");
+            *before.decor_mut() = decor;
+        } else {
+            section.insert("tools", value("text"));
+        }
         Ok(())
     }
 
@@ -148,7 +199,7 @@ impl ConfigEdit {
                 let owners = owners.as_array_mut();
                 let owners = owners
                     .with_context(|| format!("`owners` in [channels.{channel}] is not a list"))?;
-                owners.push(id);
+                push_entry(owners, id);
             }
             None => {
                 section.insert("owners", value(std::iter::once(id).collect::<Array>()));
@@ -198,7 +249,7 @@ impl ConfigEdit {
         let folder = file.parent().unwrap_or(Path::new("."));
         make_folder(folder)?;
         let _lock = lock_folder(folder)?;
-        let text = self.document.to_string();
+        let text = self.form.apply(self.document.to_string());
         let present = present_text(&self.file);
         let present = present.map_err(|fault| io::Error::other(fault.message))?;
         if present != self.text && present != text {
@@ -250,6 +301,36 @@ impl ConfigEdit {
     }
 }
 
+/// Appends a text to a list. In one over several lines it gets a line of its own, behind the comment of the last entry.
+fn push_entry(list: &mut Array, text: &str) {
+    let text_of = |raw: Option<&RawString>| raw.and_then(RawString::as_str).map(str::to_owned);
+    let has_comma = list.trailing_comma();
+    let last = list.len().checked_sub(1);
+    let decor = last.and_then(|at| list.get(at)).map(Value::decor);
+    let prefix = text_of(decor.and_then(Decor::prefix)).unwrap_or_default();
+    // The comment behind the last entry, up to the end of the list.
+    let tail = match decor {
+        Some(decor) if !has_comma => text_of(decor.suffix()),
+        _ => text_of(Some(list.trailing())),
+    };
+    let tail = tail.unwrap_or_default();
+    let Some((comment, closing)) = tail.rsplit_once('\n') else {
+        list.push(text);
+        return;
+    };
+    let indent = prefix.rsplit_once('\n').map_or(INDENT, |(_, indent)| indent);
+    let mut entry = Value::from(text);
+    entry.decor_mut().set_prefix(format!("{comment}\n{indent}"));
+    if let Some(last) = last.filter(|_| !has_comma).and_then(|at| list.get_mut(at)) {
+        last.decor_mut().set_suffix("");
+    }
+    list.set_trailing(format!("\n{closing}"));
+    list.push_formatted(entry);
+}
+
+/// The indentation of an entry where no other shows it.
+const INDENT: &str = "  ";
+
 /// Returns the position of the last table of the file, or 0.
 fn last_position(table: &Table) -> isize {
     let below = table.iter().map(|(_, item)| match item {
@@ -270,8 +351,8 @@ const CHANGED_MEANWHILE: &str = "it was changed meanwhile, as another `peacrab i
 /// Returns the text of a file. A missing one counts as empty.
 fn present_text(file: &Path) -> Result<String, Fault> {
     match file.try_exists() {
-        Ok(false) => Ok(String::new()),
-        _ => read_text(file),
+        Ok(false) if fs::read_link(file).is_err() => Ok(String::new()),
+        _ => read_marked_text(file),
     }
 }
 

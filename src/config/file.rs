@@ -1,6 +1,6 @@
 //! Reads the text of a config file, and opens the files that it names.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
@@ -22,15 +22,30 @@ pub(super) fn open_regular(file: &Path) -> io::Result<File> {
     }
 }
 
+/// The UTF-8 byte order mark, with which some editors begin a file.
+pub(super) const BYTE_ORDER_MARK: char = '\u{feff}';
+
 /// Returns the text of a file, without a UTF-8 byte order mark.
 pub(super) fn read_text(file: &Path) -> Result<String, Fault> {
+    let text = read_marked_text(file)?;
+    match text.strip_prefix(BYTE_ORDER_MARK) {
+        Some(text) => Ok(text.to_owned()),
+        None => Ok(text),
+    }
+}
+
+/// Returns the text of a file as it is.
+pub(super) fn read_marked_text(file: &Path) -> Result<String, Fault> {
     let fault_of_file = |message: &str| Fault::new(FaultPlace::File(file.to_owned()), message);
     let mut bytes = Vec::new();
     let read =
         open_regular(file).and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes));
     match read {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Err(fault_of_file("there is no such file"));
+            return Err(fault_of_file(&match fs::read_link(file) {
+                Ok(target) => format!("is a link to {}, which is not there", target.display()),
+                Err(_) => "there is no such file".to_owned(),
+            }));
         }
         Err(error) => return Err(fault_of_file(&format!("cannot be read: {error}"))),
         Ok(length) if length as u64 > FILE_BYTES_MAX => {
@@ -39,7 +54,7 @@ pub(super) fn read_text(file: &Path) -> Result<String, Fault> {
         Ok(_) => {}
     }
     match str::from_utf8(&bytes) {
-        Ok(text) => Ok(text.strip_prefix('\u{feff}').unwrap_or(text).to_owned()),
+        Ok(text) => Ok(text.to_owned()),
         Err(_) if matches!(bytes[..], [0xff, 0xfe, ..] | [0xfe, 0xff, ..]) => {
             Err(fault_of_file("is UTF-16; save it as UTF-8"))
         }

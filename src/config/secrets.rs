@@ -12,7 +12,7 @@ use serde::Deserialize;
 use crate::secret::{Secret, VariableValue};
 
 use super::fault::FaultPlace;
-use super::file::open_regular;
+use super::file::{BYTE_ORDER_MARK, open_regular};
 use super::hints::hint;
 use super::reading::ConfigSource;
 use super::values::At;
@@ -143,9 +143,9 @@ fn credential(source: &ConfigSource<'_>, name: &str) -> Result<PathBuf, String> 
     Ok(Path::new(folder).join(name))
 }
 
-/// Returns the secret without white space at the ends, which an editor or `echo` adds.
+/// Returns the secret without white space at the ends, which an editor or `echo` adds, and without a byte order mark.
 fn clean(text: &str, form: SecretFormat) -> Result<Secret, &'static str> {
-    let text = text.trim();
+    let text = without_mark(text).trim();
     match text {
         "" => Err("is empty"),
         _ if form == SecretFormat::Line && text.contains(char::is_control) => {
@@ -158,6 +158,11 @@ fn clean(text: &str, form: SecretFormat) -> Result<Secret, &'static str> {
         }
         _ => Ok(Secret::new(text)),
     }
+}
+
+/// Returns the text of a file without the byte order mark with which some editors begin it.
+pub fn without_mark(text: &str) -> &str {
+    text.trim_start().strip_prefix(BYTE_ORDER_MARK).unwrap_or(text)
 }
 
 fn read_text(file: &Path) -> io::Result<String> {

@@ -70,9 +70,16 @@ fn advice_for(error: &ProviderError, name: &str) -> String {
                 "pay for the account whose api_key [providers.{name}] has; nothing else is wrong"
             )
         }
+        ProviderError::NoTools(_) => {
+            format!(
+                "write `tools = \"text\"` into [providers.{name}], so that tools are described to it in words, and run \
+                 `peacrab reload`"
+            )
+        }
         ProviderError::Unauthorized(_) | ProviderError::Refused(_) => {
             format!(
-                "correct api_key, model and base_url of [providers.{name}], and run `peacrab reload`"
+                "correct api_key, model and base_url of [providers.{name}], and run `peacrab reload`; the base_url of Ollama, \
+                 llama.cpp and most others ends in /v1"
             )
         }
     }

@@ -1,5 +1,7 @@
 //! Checks of the service: if systemd knows it, starts it at boot and keeps it running.
 
+use std::path::{Path, PathBuf};
+
 use super::{Finding, Repair};
 
 /// The facts that systemd tells of the service, where it is installed.
@@ -105,12 +107,69 @@ pub fn service_finding(state: Option<&ServiceState>, place: ServicePlace) -> Fin
     }
 }
 
+/// Describes that the service which systemd knows is none of this home.
+pub fn other_home_finding() -> Finding {
+    Finding::ok("service", "not installed for this home; the one that is installed has another")
+}
+
+/// The daemon of a home, with which a service is compared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HomeDaemon {
+    /// It is this process.
+    Runs(String),
+    Absent,
+    Unknown,
+}
+
+/// Returns true if a service is that of this home, by the `MainPID`, `Environment` and `ExecStart` of `systemctl show`. None
+/// if they do not tell.
+pub fn is_service_of(shown: &str, home: &Path, daemon: &HomeDaemon) -> Option<bool> {
+    let process = Some(property(shown, "MainPID")).filter(|it| !matches!(*it, "" | "0"));
+    if let (Some(process), HomeDaemon::Runs(daemon)) = (process, daemon)
+        && process == daemon
+    {
+        return Some(true);
+    }
+    if let Some(is_named) = names_home(shown, home) {
+        return Some(is_named);
+    }
+    match (process, daemon) {
+        (Some(_), HomeDaemon::Runs(_) | HomeDaemon::Absent) => Some(false),
+        (Some(_), HomeDaemon::Unknown) | (None, _) => None,
+    }
+}
+
+/// Returns true if the unit names this home. None if it names none that can be read: systemd does not print values with
+/// blanks in an unambiguous way.
+fn names_home(shown: &str, home: &Path) -> Option<bool> {
+    let real = |path: &Path| -> PathBuf {
+        let found = path.canonicalize().or_else(|_| std::path::absolute(path));
+        found.unwrap_or_else(|_| path.to_owned())
+    };
+    let arguments = property(shown, "ExecStart").split_once("argv[]=").map_or("", |it| it.1);
+    let arguments = arguments.split_once(" ; ").map_or(arguments, |it| it.0);
+    if arguments.contains(" --home") {
+        let arguments = format!("{arguments} ");
+        let homes = [home.to_owned(), real(home)];
+        let mut flags = homes.iter().flat_map(|home| {
+            [" --home ", " --home="].map(|flag| format!("{flag}{} ", home.display()))
+        });
+        return Some(flags.any(|flag| arguments.contains(&flag)));
+    }
+    let variables = property(shown, "Environment").split_whitespace();
+    let mut named = variables.filter_map(|word| word.strip_prefix("PEACRAB_HOME="));
+    named.next_back().map(|named| real(Path::new(named)) == real(home))
+}
+
+/// Returns the value of a property in the answer of `systemctl show`. Empty if there is none.
+fn property<'a>(shown: &'a str, key: &str) -> &'a str {
+    let line = shown.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
+    line.unwrap_or_default().trim()
+}
+
 /// Parses the answer of `systemctl show`. None if systemd does not know the unit.
 pub fn parse_service(shown: &str, is_users: bool) -> Option<ServiceState> {
-    let value = |key: &str| {
-        let line = shown.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
-        line.unwrap_or_default().trim().to_owned()
-    };
+    let value = |key: &str| property(shown, key).to_owned();
     if value("LoadState") != "loaded" {
         return None;
     }

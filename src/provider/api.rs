@@ -33,6 +33,9 @@ pub enum ProviderError {
     /// The operator acts: an unknown model, a bad request.
     #[error("{0}")]
     Refused(String),
+    /// The operator acts: the model or its server refuses every request that has tools.
+    #[error("{0}")]
+    NoTools(String),
     /// The operator pays: the account at the provider has no credit.
     #[error("{0}")]
     NoCredit(String),

@@ -155,6 +155,7 @@ impl FallbackAttempt<'_> {
             ProviderError::TooLong
             | ProviderError::Unauthorized(_)
             | ProviderError::Refused(_)
+            | ProviderError::NoTools(_)
             | ProviderError::NoCredit(_)
             | ProviderError::OverBudget(_) => None,
         });
@@ -166,6 +167,9 @@ impl FallbackAttempt<'_> {
                 ProviderError::Busy { after: Some(after).filter(|after| !after.is_zero()), reason }
             }
             None if failures.iter().any(broke) => ProviderError::Broken(reason),
+            None if failures.iter().any(|error| matches!(error, ProviderError::NoTools(_))) => {
+                ProviderError::NoTools(reason)
+            }
             None => ProviderError::Refused(reason),
         }
     }

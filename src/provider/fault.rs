@@ -46,6 +46,19 @@ const TOO_LONG_WORDS: [&str; 17] = [
     "input is too long",                        // Bedrock
 ];
 
+/// Parts of messages, in lower case, which say that the model or its server accepts no tools at all.
+const NO_TOOLS_WORDS: [&str; 9] = [
+    "does not support tools",                  // Ollama
+    "tools param requires",                    // llama.cpp without --jinja, with status 500
+    "unsupported param: tools",                // llama.cpp, older versions, with status 500
+    "tool choice requires --enable-auto-tool", // vLLM
+    "no endpoints found that support tool",    // OpenRouter, with status 404
+    "tool calling` is not supported",          // Groq
+    "tool calling is not supported",
+    "does not support function calling", // DeepSeek
+    "function calling is not enabled",   // Mistral
+];
+
 /// An error as the server reported it.
 #[derive(Debug, Default)]
 pub struct ApiFault {
@@ -120,6 +133,10 @@ impl ApiFault {
             let summary = "the model wrote a tool call that its server could not read";
             return ProviderError::Broken(format!("{summary}{}", self.quoted(key)));
         }
+        if self.is_about_tools() {
+            let summary = "the model or its server accepts no tools";
+            return ProviderError::NoTools(format!("{summary}{}", self.quoted(key)));
+        }
         if self.is_without_credit() {
             let summary = "there is no credit left; check the account's billing";
             return ProviderError::NoCredit(format!("{summary}{}", self.quoted(key)));
@@ -154,6 +171,12 @@ impl ApiFault {
             }
             Some(_) => false,
         }
+    }
+
+    fn is_about_tools(&self) -> bool {
+        let message = self.message.to_lowercase();
+        matches!(self.status, None | Some(400 | 404 | 422 | 500 | 501))
+            && NO_TOOLS_WORDS.iter().any(|words| message.contains(words))
     }
 
     fn is_without_credit(&self) -> bool {

@@ -43,6 +43,29 @@ pub async fn list_models(
     listed.unwrap_or_else(|_| Err(ListingError::Unreachable("no answer in time".to_owned())))
 }
 
+/// The address and the models of a server that a person has named.
+pub struct FoundServer {
+    pub base_url: String,
+    pub models: Result<Vec<String>, ListingError>,
+}
+
+/// The end of the address of most APIs, which people leave out.
+const API_PATH: &str = "/v1";
+
+/// Looks for the models of a server at the address that a person has typed, and behind it at `/v1`.
+pub async fn find_models(typed: &str) -> FoundServer {
+    let typed = typed.trim_end_matches('/');
+    let models = list_models(typed, None).await;
+    if matches!(models, Err(ListingError::NotAList(_))) && !typed.ends_with(API_PATH) {
+        let base_url = format!("{typed}{API_PATH}");
+        let models = list_models(&base_url, None).await;
+        if matches!(models, Ok(_) | Err(ListingError::Unauthorized)) {
+            return FoundServer { base_url, models };
+        }
+    }
+    FoundServer { base_url: typed.to_owned(), models }
+}
+
 async fn request_models(
     base_url: &str,
     key: Option<&Secret>,

@@ -72,11 +72,11 @@ pub fn unclear_pause(text: &str) -> String {
     format!("I don't understand “{}”. Try every 30m, every 2h or every 1d.", as_is(text))
 }
 
+/// The reason of a cron line with too few or too many fields.
+pub const CRON_FIELDS: &str = "it needs five fields, or six with seconds";
+
 pub fn unclear_cron(reason: &str) -> String {
-    format!(
-        "I don't understand this cron line: {}. It needs five fields, or six with seconds.",
-        as_is(reason.trim_end_matches('.'))
-    )
+    format!("I don't understand this cron line: {}.", as_is(reason.trim_end_matches('.')))
 }
 
 pub fn unknown_zone(name: &str) -> String {

@@ -48,6 +48,14 @@ impl HomeLock {
         }
     }
 
+    /// Returns true if nobody has the home locked now. False if this account cannot know.
+    pub fn is_free(home: &Path) -> bool {
+        match File::open(home.join(LOCK)) {
+            Ok(file) => file.try_lock_shared().is_ok() && file.unlock().is_ok(),
+            Err(error) => error.kind() == io::ErrorKind::NotFound,
+        }
+    }
+
     /// Creates the home if necessary (readable by its owner only) and locks it.
     pub fn claim(home: &Path) -> Result<Self, OpenError> {
         let broken = |cause| match obstacle(&home.join(FILE)) {

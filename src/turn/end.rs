@@ -74,6 +74,7 @@ pub(crate) fn failure_text(error: &ProviderError, to: Role) -> String {
             replies::model_broke_off(reason)
         }
         ProviderError::OverBudget(message) => message.clone(),
+        ProviderError::NoTools(reason) => replies::model_without_tools(reason, to == Role::Owner),
         ProviderError::Unauthorized(reason)
         | ProviderError::Refused(reason)
         | ProviderError::NoCredit(reason) => replies::model_refused_us(reason, to == Role::Owner),

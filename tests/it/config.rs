@@ -1,6 +1,7 @@
 //! Configs as operators write them: what loads, what is refused and in which words, and that no
 //! secret shows anywhere.
 
+mod edit;
 mod exec;
 mod files;
 mod gateway;
@@ -1149,7 +1150,7 @@ fn reads_secrets_from_a_variable_a_file_and_a_credential() {
     );
     let folder = home.path().join("keys");
     fs::create_dir(&folder).unwrap();
-    for (name, text) in [("b", "from-file\r\n"), ("c", "from-credential\n")] {
+    for (name, text) in [("b", "\u{feff}from-file\r\n"), ("c", "from-credential\n")] {
         fs::write(folder.join(name), text).unwrap();
         private(&folder.join(name));
     }

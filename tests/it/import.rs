@@ -428,6 +428,29 @@ fn nothing_is_hidden_in_a_proposed_line() {
 }
 
 #[tokio::test]
+async fn a_line_that_is_no_utf8_costs_only_itself() {
+    let (fixture, other) = fixture().await;
+    let line = |text: &str| json!({"role": "user", "content": text}).to_string().into_bytes();
+    let broken = b"{\"role\": \"user\", \"content\": \"\xff\"}".to_vec();
+    let lines: [&[u8]; 7] =
+        [b"\xef\xbb\xbf", &line("One"), b"\n", &broken, b"\n", &line("Two"), b"\n"];
+    put(&other, "sessions/a.jsonl", "");
+    fs::write(other.join("sessions/a.jsonl"), lines.concat()).unwrap();
+    let marked = format!("\u{feff}{}", json!({"jobs": [{"name": "a", "schedule": 3}, 4]}));
+    put(&other, "cron/jobs.json", &marked);
+    let ended = import(&fixture, "nanobot", &other).await;
+    for words in [
+        "a: 2 messages, 1 unreadable lines left out",
+        "(a job that cannot be read: its `schedule` is missing or of an unknown form)",
+        "(a job that cannot be read: it is no object of JSON)",
+    ] {
+        assert!(ended.out.contains(words), "{words}: {ended:?}");
+    }
+    let text = fixture.home().join("downloads/imports/nanobot/sessions/a.md");
+    assert_eq!(fs::read_to_string(text).unwrap(), "user: One\n\nuser: Two\n\n");
+}
+
+#[tokio::test]
 async fn what_is_no_bot_is_refused() {
     let (fixture, other) = fixture().await;
     let ended = import(&fixture, "nanobot", &other.join("nowhere")).await;

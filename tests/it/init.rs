@@ -7,6 +7,7 @@ mod json;
 mod offered;
 mod platforms;
 mod service;
+mod text_tools;
 mod vendors;
 
 use std::fs;
@@ -287,10 +288,13 @@ async fn ctrl_d_at_a_question_says_that_answers_are_kept_on_a_line_of_its_own() 
     let mut screen = begin(&fixture, 120, &["--provider", "none"], &none);
     screen.wait_for_words("Number [1]:").await;
     screen.type_keys("\x04");
-    screen.wait_for_words("Answers that passed their test are kept").await;
+    wait_for_text(&screen, "everything saved so far is kept. Run").await;
     assert_eq!(screen.ends().await, Some(1));
     let lines = screen.screen();
     assert!(lines.iter().any(|line| line.starts_with("peacrab: the input ended")), "{lines:?}");
+    let again = command_here(&fixture, "init --provider none");
+    assert!(screen.raw().contains(&again), "{}", screen.raw());
+    no_line_is_longer(&screen, 120);
 }
 
 #[tokio::test]
@@ -302,7 +306,9 @@ async fn options_answer_everything() {
         fs::write(&path, text).unwrap();
         path.display().to_string()
     };
-    let (key, token) = (put("my-key", KEY), put("my-token", api.token()));
+    // As an editor on Windows writes it.
+    let key = put("my-key", &format!("\u{feff}{KEY}\r\n"));
+    let token = put("my-token", api.token());
     let owner = ADA.id.to_string();
     api.is_known_to(&ADA);
     model.reply(answer("OK"));
@@ -385,6 +391,16 @@ async fn an_existing_config_keeps_every_byte_and_gets_new_sections() {
             && again.contains("[providers.server-2]"),
         "{again}"
     );
+}
+
+#[tokio::test]
+async fn a_link_to_a_config_that_is_not_there_is_refused() {
+    let fixture = empty();
+    let target = fixture.folder().join("dotfiles/config.toml");
+    symlink(&target, config(&fixture)).unwrap();
+    let ended = fixture.run(&["init", "--yes", "--provider", "none"]).await;
+    assert!(ended.code != Some(0) && ended.err.contains("is a link to"), "{ended:?}");
+    assert_eq!(fs::read_link(config(&fixture)).unwrap(), target);
 }
 
 #[tokio::test]

@@ -145,6 +145,21 @@ async fn a_service_that_cannot_be_is_refused_with_the_reason() {
 }
 
 #[tokio::test]
+async fn a_masked_service_is_refused_with_the_way_out() {
+    let fixture = scene_with_model();
+    systemd(&fixture, "");
+    let unit = fixture.folder().join(".config/systemd/user/peacrab.service");
+    fs::create_dir_all(unit.parent().unwrap()).unwrap();
+    std::os::unix::fs::symlink("/dev/null", &unit).unwrap();
+    let ended = service(&fixture, &["service", "install", "--user"]).await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    for words in ["the service is masked", "systemctl unmask peacrab.service"] {
+        assert!(ended.err.contains(words), "{words}: {ended:?}");
+    }
+    assert_eq!(fs::read_link(&unit).unwrap(), Path::new("/dev/null"));
+}
+
+#[tokio::test]
 async fn a_service_that_would_lack_variables_of_this_shell_is_refused() {
     let fixture = fixture();
     systemd(&fixture, "LANG=C\\n");

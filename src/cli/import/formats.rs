@@ -233,11 +233,25 @@ fn read_lines(text: &str) -> Option<(Messages, usize)> {
 /// Reads a file of jobs. None if it is none.
 pub fn read_jobs(text: &str, now: DateTime<Utc>) -> Option<Vec<ImportedJob>> {
     let file: JobFile = serde_json::from_str(text).ok()?;
-    let lines = file.jobs.into_iter().map(|job| match serde_json::from_value::<OtherJob>(job) {
+    let lines = file.jobs.into_iter().map(|job| match read_job(job) {
         Ok(job) => line(&job, now),
-        Err(error) => format!("(a job that cannot be read: {})", shown(&error.to_string())),
+        Err(why) => format!("(a job that cannot be read: {why})"),
     });
     Some(lines.map(|line| ImportedJob { line }).collect())
+}
+
+/// Reads a job. The error names the part that is not as these bots write it.
+fn read_job(job: Value) -> Result<OtherJob, String> {
+    let part = |key: &str| job.get(key).cloned().unwrap_or_default();
+    let is_schedule = serde_json::from_value::<OtherSchedule>(part("schedule")).is_ok();
+    let is_payload = serde_json::from_value::<OtherPayload>(part("payload")).is_ok();
+    let why = match (job.is_object(), is_schedule, is_payload) {
+        (false, ..) => "it is no object of JSON",
+        (_, false, _) => "its `schedule` is missing or of an unknown form",
+        (_, _, false) => "its `payload` is missing or of an unknown form",
+        (true, true, true) => "its `name` or `enabled` is of an unknown form",
+    };
+    serde_json::from_value(job).map_err(|_| why.to_owned())
 }
 
 /// The line that makes a job, or in brackets the reason why there is none. Only lines that `cron add` takes are proposed.

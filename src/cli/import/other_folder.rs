@@ -11,8 +11,18 @@ use cap_std::fs::{Dir, DirEntry};
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
 
+/// The UTF-8 byte order mark, with which some editors begin a file.
+const BYTE_ORDER_MARK: char = '\u{feff}';
+
 /// An open folder.
 pub(super) struct OtherFolder(Dir);
+
+/// The lines of a text.
+pub(super) struct DecodedLines {
+    pub(super) text: String,
+    /// Lines that are no UTF-8.
+    pub(super) skipped: usize,
+}
 
 /// The reason why something was not read.
 #[derive(Debug, thiserror::Error)]
@@ -97,10 +107,40 @@ impl OtherFolder {
         }
     }
 
-    /// As [`Self::read`], for a text.
+    /// As [`Self::read`], for a text. A byte order mark is taken off.
     pub(super) fn read_text(&self, name: &OsStr, bytes_max: u64) -> Result<String, UnreadFile> {
         let text = String::from_utf8(self.read(name, bytes_max)?);
-        text.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error).into())
+        let mut text = text.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        if text.starts_with(BYTE_ORDER_MARK) {
+            text.remove(0);
+        }
+        Ok(text)
+    }
+
+    /// As [`Self::read_text`], without the lines that are no UTF-8.
+    pub(super) fn read_lines(
+        &self,
+        name: &OsStr,
+        bytes_max: u64,
+    ) -> Result<DecodedLines, UnreadFile> {
+        // A long conversation is not kept twice.
+        let mut read = match String::from_utf8(self.read(name, bytes_max)?) {
+            Ok(text) => DecodedLines { text, skipped: 0 },
+            Err(error) => {
+                let mut read = DecodedLines { text: String::new(), skipped: 0 };
+                for line in error.as_bytes().split_inclusive(|byte| *byte == b'\n') {
+                    match str::from_utf8(line) {
+                        Ok(line) => read.text.push_str(line),
+                        Err(_) => read.skipped += 1,
+                    }
+                }
+                read
+            }
+        };
+        if read.text.starts_with(BYTE_ORDER_MARK) {
+            read.text.remove(0);
+        }
+        Ok(read)
     }
 }
 

@@ -7,9 +7,9 @@ use anyhow::bail;
 use zeroize::Zeroizing;
 
 use super::super::dialog::TRIES_MAX;
-use super::setup::Setup;
-use crate::config::Config;
+use super::setup::{Setup, full_stop};
 use crate::config::edit::{NewSection, SecretPlace};
+use crate::config::{Config, ConfigErrors};
 use crate::provider::listing::{ListingError, list_models};
 use crate::provider::{self, ProviderError, probe_model};
 use crate::secret::Secret;
@@ -31,6 +31,8 @@ pub(super) struct CandidateModel {
     pub(super) model: Option<String>,
     /// The server's list.
     pub(super) models: Vec<String>,
+    /// True once the server has refused a request because of its tools: they are then described in the prompt.
+    pub(super) has_text_tools: bool,
     /// The heading of the question about its name and its key, once it was asked.
     pub(super) heading: Option<String>,
 }
@@ -92,7 +94,9 @@ impl CandidateModel {
             };
             match self.try_with(setup, Some(&key)).await? {
                 Tried::WantsKey(why) => {
-                    setup.dialog.say(&format!("That does not work: {why}. Try again."));
+                    setup
+                        .dialog
+                        .say(&format!("That does not work: {} Try again.", full_stop(&why)));
                 }
                 tried => {
                     setup.dialog.show_typed();
@@ -116,19 +120,20 @@ impl CandidateModel {
             return Ok(tried);
         }
         let name = setup.edit.free_name("providers", self.name);
-        let mut trial = setup.edit.clone();
-        let here = key.map(|key| SecretPlace::Here(key.to_string()));
-        trial.add(&self.section(&name, here))?;
-        let config = match trial.load(setup.environment()) {
+        let config = match self.trial(setup, &name, key)? {
             Ok(config) => config,
             Err(faults) => return Ok(Tried::Unusable(faults.messages())),
         };
         let same = same_section(setup, &config, &name);
         setup.dialog.say("Testing: one short question to the model …");
-        let words = match test(&config, same.as_ref().unwrap_or(&name)).await? {
+        let tested = match &same {
+            Some(same) => test_saved(setup, &config, same).await?,
+            None => self.test_new(setup, &name, key).await?,
+        };
+        let words = match tested {
             Ok(words) => words,
             Err(ProviderError::Unauthorized(why)) => return Ok(Tried::WantsKey(why)),
-            Err(error) => return Ok(Tried::Fails(error.to_string())),
+            Err(error) => return Ok(Tried::Fails(format!("{error}{}", self.hint(&error)))),
         };
         let mut edit = setup.edit.clone();
         let saved = match same {
@@ -156,10 +161,50 @@ impl CandidateModel {
         Ok(Tried::Works)
     }
 
+    /// Returns the config that has this model.
+    fn trial(
+        &self,
+        setup: &Setup<'_>,
+        name: &str,
+        key: Option<&Zeroizing<String>>,
+    ) -> anyhow::Result<Result<Config, ConfigErrors>> {
+        let here = key.map(|key| SecretPlace::Here(key.to_string()));
+        let mut trial = setup.edit.clone();
+        trial.add(&self.section(name, here))?;
+        Ok(trial.load(setup.environment()))
+    }
+
+    /// Tests the model, which is in no config yet. If its server accepts no tools, it is tested with them in the prompt.
+    async fn test_new(
+        &mut self,
+        setup: &Setup<'_>,
+        name: &str,
+        key: Option<&Zeroizing<String>>,
+    ) -> anyhow::Result<Result<String, ProviderError>> {
+        let first = test(&self.trial(setup, name, key)??, name).await?;
+        if !matches!(first, Err(ProviderError::NoTools(_))) || self.has_text_tools {
+            return Ok(first);
+        }
+        setup.dialog.say(TRIES_TEXT_TOOLS);
+        self.has_text_tools = true;
+        let second = test(&self.trial(setup, name, key)??, name).await?;
+        Ok(second.map(|words| format!("{words} {HAS_TEXT_TOOLS}")))
+    }
+
+    /// Returns a hint at an address that is perhaps too short, to stand behind a refusal.
+    fn hint(&self, error: &ProviderError) -> &'static str {
+        let is_short = self.base_url.as_ref().is_some_and(|url| !url.contains("/v1"));
+        match error {
+            ProviderError::Refused(_) if is_short => "; the address of most servers ends in /v1",
+            _ => "",
+        }
+    }
+
     fn section(&self, name: &str, key: Option<SecretPlace>) -> NewSection {
         let model = self.model.clone().unwrap_or_default();
         let mut texts = vec![("type", self.kind.to_owned()), ("model", model)];
         texts.extend(self.base_url.iter().map(|url| ("base_url", url.clone())));
+        texts.extend(self.has_text_tools.then(|| ("tools", "text".to_owned())));
         NewSection {
             kind: "providers",
             name: name.to_owned(),
@@ -228,6 +273,32 @@ impl CandidateModel {
     }
 }
 
+/// The words before and after the test of a model whose server accepts no tools.
+const TRIES_TEXT_TOOLS: &str =
+    "It accepts no tools. Testing: the same question, with the tools described in words …";
+const HAS_TEXT_TOOLS: &str = "It accepts no tools, so its section gets `tools = \"text\"`: they are described to it in words.";
+
+/// Tests a provider of the config file. If its server accepts no tools, its section gets `tools = "text"`, provided that it
+/// answers with that.
+pub(super) async fn test_saved(
+    setup: &mut Setup<'_>,
+    config: &Config,
+    name: &str,
+) -> anyhow::Result<Result<String, ProviderError>> {
+    let first = test(config, name).await?;
+    if !matches!(first, Err(ProviderError::NoTools(_))) {
+        return Ok(first);
+    }
+    setup.dialog.say(TRIES_TEXT_TOOLS);
+    let mut edit = setup.edit.clone();
+    edit.set_text_tools(name)?;
+    let second = test(&edit.load(setup.environment())?, name).await?;
+    if second.is_ok() {
+        setup.save(edit)?;
+    }
+    Ok(second.map(|words| format!("{words} {HAS_TEXT_TOOLS}")))
+}
+
 /// Returns the section of the file with the same model at the same address, and with the same key if one is given.
 fn same_section(setup: &Setup<'_>, config: &Config, new: &str) -> Option<String> {
     let wanted = config.providers.get(new)?;
@@ -269,10 +340,7 @@ async fn choose_model(
 }
 
 /// Asks a provider of the config for a word. Returns a sentence about its answer, or the reason why there is none.
-pub(super) async fn test(
-    config: &Config,
-    name: &str,
-) -> anyhow::Result<Result<String, ProviderError>> {
+async fn test(config: &Config, name: &str) -> anyhow::Result<Result<String, ProviderError>> {
     let Some(section) = config.providers.get(name) else { bail!("there is no provider {name}") };
     let provider = provider::connect(name, section)?;
     let asked = probe_model(&*provider, WORD_TIME_MAX).await;

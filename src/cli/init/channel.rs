@@ -7,7 +7,7 @@ use zeroize::Zeroizing;
 
 use super::super::dialog::TRIES_MAX;
 use super::platforms::{PLATFORMS, PlatformGuide, TypedTokens, has_tokens, parse, word_of};
-use super::setup::{Setup, sentence};
+use super::setup::{Setup, full_stop, sentence};
 use crate::channels::{self, Channel, ChannelError, ChannelKind, ChannelProbe};
 use crate::config::Config;
 use crate::config::edit::{NewSection, SecretPlace};
@@ -144,7 +144,7 @@ pub(super) async fn set_up(
                 Ok(bot) => Ok(Some(bot)),
                 Err(failure) if asks => {
                     let why = setup.on.name_commands(failure.reason());
-                    setup.dialog.say(&format!("That does not work: {why}.\n"));
+                    setup.dialog.say(&format!("That does not work: {}\n", full_stop(&why)));
                     ask_tokens(setup, guide, None).await.map(Some)
                 }
                 Err(failure) => Err(failure.error(guide)),
@@ -324,7 +324,7 @@ async fn ask_tokens(
             }
             Err(failure) => {
                 let why = setup.on.name_commands(failure.reason());
-                setup.dialog.say(&format!("That does not work: {why}. Try again."));
+                setup.dialog.say(&format!("That does not work: {} Try again.", full_stop(&why)));
             }
         }
     }

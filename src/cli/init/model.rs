@@ -5,13 +5,13 @@ use url::Url;
 use zeroize::Zeroizing;
 
 use super::super::dialog::TRIES_MAX;
-use super::candidate::{CandidateModel, Tried, test};
-use super::setup::{Setup, sentence};
+use super::candidate::{CandidateModel, Tried, test_saved};
+use super::setup::{Setup, full_stop, sentence};
 use crate::config::Config;
 use crate::http;
 use crate::provider::ProviderKind;
 use crate::provider::listing::{
-    ListingError, LocalAddresses, LocalServer, find_local_servers, list_models,
+    FoundServer, ListingError, LocalAddresses, LocalServer, find_local_servers, find_models,
 };
 use crate::provider::vendors::{VENDORS, Vendor, default_url};
 
@@ -83,7 +83,10 @@ pub(super) async fn set_up(setup: &mut Setup<'_>, config: &Config) -> anyhow::Re
             Tried::Works => return Ok(()),
             tried if !setup.dialog.asks() => return tried.or_fail(),
             Tried::WantsKey(why) | Tried::Unusable(why) | Tried::Fails(why) => {
-                setup.dialog.say(&format!("That does not work: {why}. Please choose again.\n"));
+                setup.dialog.say(&format!(
+                    "That does not work: {} Please choose again.\n",
+                    full_stop(&why)
+                ));
             }
         }
     }
@@ -108,7 +111,7 @@ pub(super) fn first_model<'a>(setup: &Setup<'_>, config: &'a Config) -> Option<&
 /// Returns true if the config file has a model that answers, which is then kept.
 async fn keeps_model(setup: &mut Setup<'_>, config: &Config) -> anyhow::Result<bool> {
     let Some(name) = first_model(setup, config) else { return Ok(false) };
-    match test(config, name).await? {
+    match test_saved(setup, config, name).await? {
         Ok(words) => {
             setup.dialog.say(&format!("The config has a model already. {words}\n"));
             Ok(true)
@@ -230,8 +233,11 @@ async fn parse(setup: &Setup<'_>, word: &str, servers: &[LocalServer]) -> anyhow
             "{word} is neither one of the numbers nor an address that begins with http:// or https://"
         );
     }
-    let base_url = address.trim_end_matches('/').to_owned();
-    let (models, is_closed) = match list_models(&base_url, None).await {
+    let FoundServer { base_url, models } = find_models(address).await;
+    if base_url != address.trim_end_matches('/') {
+        setup.dialog.say(&format!("Its models are at {base_url}, so that is its address."));
+    }
+    let (models, is_closed) = match models {
         Ok(models) => (models, false),
         // Only a key opens the list.
         Err(ListingError::Unauthorized) => (Vec::new(), true),
@@ -256,6 +262,7 @@ async fn use_vendor(setup: &mut Setup<'_>, vendor: &Vendor) -> anyhow::Result<Tr
         base_url: other.clone().or(own),
         model: Some(model),
         models: Vec::new(),
+        has_text_tools: false,
         heading: None,
     };
     if let Some(url) = other {
@@ -273,7 +280,7 @@ async fn use_vendor(setup: &mut Setup<'_>, vendor: &Vendor) -> anyhow::Result<Tr
     match given.as_ref().or(known.as_ref().filter(|_| !asks)) {
         Some(key) => match candidate.try_with(setup, Some(key)).await? {
             Tried::WantsKey(why) if asks => {
-                setup.dialog.say(&format!("That does not work: {why}."));
+                setup.dialog.say(&format!("That does not work: {}", full_stop(&why)));
             }
             tried => return Ok(tried),
         },
@@ -301,6 +308,7 @@ async fn use_server(setup: &mut Setup<'_>, chosen: ChosenServer) -> anyhow::Resu
         base_url: Some(server.base_url),
         model: model.or_else(|| setup.options.model.clone()),
         models: server.models,
+        has_text_tools: false,
         heading: None,
     };
     let key = setup.secrets.key.clone();

@@ -13,7 +13,8 @@ use super::super::dialog::TRIES_MAX;
 use super::super::interrupts::Interrupts;
 use super::super::{chat, send};
 use super::channel::{NewOwner, TestedBot};
-use super::setup::{Setup, unless_stopped};
+use super::setup::{Setup, full_stop, unless_stopped};
+use crate::channels::markup::unescaped;
 use crate::config::Config;
 use crate::control::send::{SendOutcome, SendRequest};
 use crate::control::{ControlRequest, ControlServer, Response};
@@ -102,6 +103,7 @@ async fn greet(
     match sent {
         Ok(()) => setup.dialog.say("A message is in your chat now.\n"),
         Err(why) => {
+            let why = full_stop(&setup.on.name_commands(&unescaped(&why)));
             let words = format!("The first message has not reached you. {why}");
             setup.dialog.say(&words);
             setup.warnings.push(words);

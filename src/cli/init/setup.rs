@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum as _};
 use tokio_util::task::AbortOnDropHandle;
 use zeroize::Zeroizing;
 
-use super::super::dialog::Dialog;
+use super::super::dialog::{Dialog, InputEnded};
 use super::super::interrupts::Interrupts;
 use super::super::invocation::Invocation;
 use super::super::service::ServiceChoice;
@@ -159,22 +159,31 @@ impl Setup<'_> {
     }
 }
 
-/// Does a part of the setup. A signal drops it, and is an error that says [`Setup::how_to_continue`].
+/// Does a part of the setup. A signal drops it, and is an error that says [`Setup::how_to_continue`], as the end of the input
+/// is.
 pub(super) async fn unless_stopped<T>(
     how_to_continue: &str,
     interrupts: &mut Interrupts,
     part: impl Future<Output = anyhow::Result<T>>,
 ) -> anyhow::Result<T> {
     tokio::select! {
-        done = part => done,
+        done = part => done.map_err(|error| match error.is::<InputEnded>() {
+            true => anyhow!("{error}; {how_to_continue}"),
+            false => error,
+        }),
         () = interrupts.next() => Err(anyhow!("stopped; {how_to_continue}")),
     }
 }
 
 /// Returns an error as a line of the dialog.
 pub(super) fn sentence(error: &anyhow::Error) -> String {
-    let words = format!("{error:#}");
-    if words.ends_with(['.', '?']) { words } else { words + "." }
+    full_stop(&format!("{error:#}"))
+}
+
+/// Returns a reason with a full stop, if it has no end yet.
+pub(super) fn full_stop(words: &str) -> String {
+    let end = if words.ends_with(['.', '?']) { "" } else { "." };
+    format!("{words}{end}")
 }
 
 /// Reads a secret from a file that an option names.
@@ -185,7 +194,7 @@ fn secret_of(file: Option<&Path>) -> anyhow::Result<Option<Zeroizing<String>>> {
     let opened = fs::File::open(file);
     let read = opened.and_then(|it| it.take(SECRET_BYTES_MAX).read_to_string(&mut text));
     read.with_context(|| format!("cannot read {}", file.display()))?;
-    let secret = Zeroizing::new(text.trim().to_owned());
+    let secret = Zeroizing::new(config::without_mark(&text).trim().to_owned());
     if secret.is_empty() {
         bail!("{} is empty", file.display());
     }

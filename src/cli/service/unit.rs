@@ -50,6 +50,13 @@ pub fn unstartable(program: &Path) -> Option<String> {
 
 /// Replaces the unit at once. A unit that somebody has changed is kept beside it.
 pub(super) fn write_unit(file: &Path, unit: &str) -> anyhow::Result<()> {
+    if fs::read_link(file).is_ok_and(|target| target == Path::new("/dev/null")) {
+        bail!(
+            "the service is masked: {} is a link to /dev/null. Run `systemctl unmask {UNIT}`, with `--user` for one of this \
+             account, and try again",
+            file.display()
+        );
+    }
     let write = || {
         let folder = file.parent().unwrap_or(Path::new("/"));
         fs::create_dir_all(folder)?;

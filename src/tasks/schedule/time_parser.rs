@@ -58,6 +58,10 @@ pub fn cron(fields: &str, now: DateTime<Utc>, zone: Tz) -> Result<Timing, String
     if fields.chars().count() > FIELDS_CHARS_MAX {
         return Err(replies::unclear_cron("it is too long"));
     }
+    // Words such as @daily stand for a whole line.
+    if !fields.starts_with('@') && !matches!(fields.split_whitespace().count(), 5 | 6) {
+        return Err(replies::unclear_cron(replies::CRON_FIELDS));
+    }
     timing::parse(&fields).map_err(|error| replies::unclear_cron(&error))?;
     let timing = Timing::Cron { fields, zone };
     if timing.next_after(now).is_none() {

@@ -117,6 +117,21 @@ async fn a_key_that_is_turned_down_is_told_in_words() {
 }
 
 #[tokio::test]
+async fn a_model_without_tools_leads_to_the_setting_that_helps() {
+    let (api, main) = (BotApi::start().await, ModelApi::start(Platform::OpenAi).await);
+    let fixture = both(&api, &main);
+    let daemon = fixture.daemon().await;
+    main.reply(Reply::error(400, &json!({"error": {"message": "pea-1 does not support tools"}})));
+    api.say(&said(&ADA, "hello"));
+    let sent = api.wait_for_words(ADA.id, "rejected my request").await;
+    assert!(sent.text.contains("tools = \"text\""), "{sent:?}");
+    assert!(sent.text.contains("peacrab reload"), "{sent:?}");
+    assert!(!sent.text.contains("max_tokens"), "{sent:?}");
+    daemon.terminate().await;
+    main.finish();
+}
+
+#[tokio::test]
 async fn the_next_model_answers_and_says_for_whom() {
     let (api, main) = (BotApi::start().await, ModelApi::start(Platform::OpenAi).await);
     let spare = ModelApi::start(Platform::OpenAi).await;

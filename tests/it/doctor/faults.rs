@@ -5,6 +5,7 @@ use std::fs::{self, OpenOptions};
 use std::os::unix::fs::symlink;
 
 use chrono::{TimeDelta, Utc};
+use peacrab::doctor::service::{HomeDaemon, is_service_of};
 use rusqlite::Connection;
 use serde_json::json;
 
@@ -242,6 +243,76 @@ async fn a_service_that_does_not_run_as_it_should_is_named_with_the_command_to_t
     }
 }
 
+/// A systemd of two managers, each with this answer about its service.
+fn two_managers(fixture: &ProgramFixture, system: &str, user: &str) {
+    let systemctl =
+        format!("case \"$*\" in --user*) printf '{user}\\n';; *) printf '{system}\\n';; esac");
+    put_program(fixture, "systemctl", &systemctl);
+    put_program(fixture, "loginctl", "echo Linger=yes");
+}
+
+#[tokio::test]
+async fn the_service_of_another_home_is_not_this_homes() {
+    let failed = "LoadState=loaded\\nActiveState=failed\\nUnitFileState=enabled\\nResult=exit-code\\nNRestarts=0";
+    let active = "LoadState=loaded\\nActiveState=active\\nUnitFileState=enabled\\nResult=success\\nNRestarts=0";
+    let none = "LoadState=not-found";
+    let others = "Environment=PEACRAB_HOME=/var/lib/peacrab-of-another";
+    let fixture = ProgramFixture::new("");
+    two_managers(&fixture, &format!("{failed}\\n{others}"), none);
+    let ended = run_with_programs(&fixture, &["doctor"]).await;
+    found(&ended, 0, &["ok    service: not installed for this home"]);
+    let ended = run_with_programs(&fixture, &["service", "status"]).await;
+    assert!(ended.code == Some(1) && ended.err.contains("not installed for this"), "{ended:?}");
+    // That of the account is looked at, too.
+    let own = format!("{active}\\nEnvironment=LANG=C PEACRAB_HOME={}", fixture.home().display());
+    two_managers(&fixture, &format!("{failed}\\n{others}"), &own);
+    let ended = run_with_programs(&fixture, &["doctor"]).await;
+    found(&ended, 0, &["ok    service: it runs, and starts at boot"]);
+    let ended = run_with_programs(&fixture, &["service", "status", "--json"]).await;
+    assert!(ended.code == Some(0) && ended.out.contains("\"user\""), "{ended:?}");
+    // One that is named is shown, whatever its home.
+    let ended = run_with_programs(&fixture, &["service", "status", "--system", "--json"]).await;
+    assert!(ended.code == Some(1) && ended.out.contains("\"failed\""), "{ended:?}");
+    // Its process is not the one that has this home locked.
+    two_managers(&fixture, &format!("{active}\\nMainPID=1"), none);
+    let daemon = fixture.daemon().await;
+    found(
+        &run_with_programs(&fixture, &["doctor"]).await,
+        0,
+        &["ok    service: not installed for this home"],
+    );
+    daemon.terminate().await;
+}
+
+#[test]
+fn a_service_is_told_from_that_of_another_home_by_process_variable_and_option() {
+    let home = std::path::Path::new("/srv/my pea");
+    let runs = |process: &str| HomeDaemon::Runs(process.to_owned());
+    let option = |words: &str| {
+        format!("ExecStart={{ path=/p ; argv[]=/p {words} ; ignore_errors=no ; pid=0 }}\n")
+    };
+    for (shown, daemon, expected) in [
+        ("MainPID=7\n".to_owned(), runs("7"), Some(true)),
+        ("MainPID=7\n".to_owned(), runs("8"), Some(false)),
+        ("MainPID=7\n".to_owned(), HomeDaemon::Absent, Some(false)),
+        ("MainPID=7\n".to_owned(), HomeDaemon::Unknown, None),
+        ("MainPID=0\n".to_owned(), runs("8"), None),
+        (option("--home /srv/my pea run"), HomeDaemon::Absent, Some(true)),
+        (option("run --home=/srv/my pea"), HomeDaemon::Absent, Some(true)),
+        (option("--home /srv/my run"), HomeDaemon::Absent, Some(false)),
+        (option("run"), HomeDaemon::Absent, None),
+        ("Environment=PEACRAB_HOME=/srv/other\n".to_owned(), HomeDaemon::Absent, Some(false)),
+        ("Environment=[unprintable]\n".to_owned(), HomeDaemon::Absent, None),
+        ("Environment=PEACRAB_HOME=/srv/other\nMainPID=7\n".to_owned(), runs("7"), Some(true)),
+        (String::new(), HomeDaemon::Absent, None),
+    ] {
+        assert_eq!(is_service_of(&shown, home, &daemon), expected, "{shown} {daemon:?}");
+    }
+    let shown = "Environment=A=1 PEACRAB_HOME=/srv/pea\n";
+    let home = std::path::Path::new("/srv/pea");
+    assert_eq!(is_service_of(shown, home, &HomeDaemon::Absent), Some(true));
+}
+
 #[tokio::test]
 async fn a_repair_that_fails_says_so_and_the_fault_stays() {
     let fixture = ProgramFixture::new("");
@@ -368,6 +439,29 @@ async fn a_window_without_room_for_a_sentence_is_to_be_corrected() {
     );
     main.reply(answer("OK"));
     found(&fixture.run(&["doctor"]).await, 0, &["ok    model main: main (pea-1) answers in "]);
+}
+
+#[tokio::test]
+async fn a_model_that_accepts_no_tools_is_wrong() {
+    let main = ModelApi::start(Platform::OpenAi).await;
+    let fixture = ProgramFixture::new(&model("main", &main));
+    let error = json!({"error": {"message": "pea-1 does not support tools"}});
+    main.reply(Reply::error(400, &error));
+    let ended = fixture.run(&["doctor"]).await;
+    found(
+        &ended,
+        1,
+        &[
+            "WRONG model main: main (pea-1) does not answer: the model or its server accepts no tools",
+        ],
+    );
+    let advice = "to do: write `tools = \"text\"` into [providers.main]";
+    assert!(ended.out.contains(advice) && ended.out.contains(" reload`"), "{}", ended.out);
+    assert!(main.requests()[0]["tools"].is_array());
+    let in_text = ProgramFixture::new(&(model("main", &main) + "tools = \"text\"\n"));
+    main.reply(answer("OK"));
+    found(&in_text.run(&["doctor"]).await, 0, &["ok    model main: main (pea-1) answers in "]);
+    main.finish();
 }
 
 #[tokio::test]

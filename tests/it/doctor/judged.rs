@@ -67,7 +67,7 @@ type ModelFailure = (fn() -> ProviderError, &'static str, &'static str);
 
 #[tokio::test]
 async fn each_failure_of_a_model_has_its_advice() {
-    let cases: [ModelFailure; 8] = [
+    let cases: [ModelFailure; 9] = [
         (
             || ProviderError::busy("overloaded"),
             "overloaded",
@@ -97,6 +97,11 @@ async fn each_failure_of_a_model_has_its_advice() {
             || ProviderError::NoCredit("no credit".to_owned()),
             "no credit",
             "pay for the account whose api_key [providers.main] has; nothing else is wrong",
+        ),
+        (
+            || ProviderError::NoTools("no tools".to_owned()),
+            "no tools",
+            "write `tools = \"text\"` into [providers.main], so that tools are described to it in words",
         ),
         (
             || ProviderError::Unauthorized("no such key".to_owned()),

@@ -10,7 +10,8 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::{self, Instant};
 
 use super::{
-    COLUMNS, NO_SERVERS, answer, config, empty, no_line_is_longer, own_server, wait_for_text,
+    COLUMNS, NO_SERVERS, answer, config, empty, no_line_is_longer, own_server, unwrapped,
+    wait_for_text,
 };
 use crate::support::model_api::{MODEL, ModelApi, Platform};
 use crate::support::pty::Pty;
@@ -87,6 +88,46 @@ async fn a_server_without_a_model_is_not_the_usual_choice() {
     screen.type_keys("\r");
     wait_for_text(&screen, "All is set up.").await;
     assert_eq!(screen.ends().await, Some(0));
+}
+
+#[tokio::test]
+async fn an_address_without_its_end_is_completed() {
+    for named in [&[] as &[&str], &["--model", MODEL]] {
+        let (fixture, model) = (empty(), own_server().await);
+        let typed = model.base_url.trim_end_matches("/v1");
+        model.reply(answer("OK"));
+        let args = ["init", "--yes", "--provider", typed, "--channel", "none"];
+        let ended = fixture.run(&[&args as &[&str], named].concat()).await;
+        assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
+        let words = format!("Its models are at {}, so that is its address.", model.base_url);
+        assert!(unwrapped(&ended.out).contains(&words), "{ended:?}");
+        let written = fs::read_to_string(config(&fixture)).unwrap();
+        let line = format!("base_url = \"{}\"", model.base_url);
+        assert!(written.contains(&line), "{written}");
+        model.finish();
+    }
+}
+
+#[tokio::test]
+async fn an_address_without_tls_is_told_in_words() {
+    let (fixture, model) = (empty(), own_server().await);
+    let typed = model.base_url.replace("http://", "https://");
+    let ended = fixture.run(&["init", "--yes", "--provider", &typed, "--channel", "none"]).await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    let words =
+        "it cannot be reached: there is no TLS at this address, which may be one of http://";
+    assert!(ended.err.contains(words), "{ended:?}");
+}
+
+#[tokio::test]
+async fn an_address_that_lists_nothing_gets_a_hint() {
+    let (fixture, model) = (empty(), ModelApi::start(Platform::OpenAi).await);
+    let typed = model.base_url.trim_end_matches("/v1");
+    let args = ["init", "--yes", "--provider", typed, "--model", MODEL, "--channel", "none"];
+    let ended = fixture.run(&args).await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.err.contains("; the address of most servers ends in /v1"), "{ended:?}");
+    assert!(!config(&fixture).exists());
 }
 
 /// Two ports to which anybody can connect, and which say nothing.

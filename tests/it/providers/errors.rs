@@ -28,6 +28,7 @@ fn told(error: ProviderError) -> String {
         ProviderError::TooLong => "too long".to_owned(),
         ProviderError::Unauthorized(reason) => format!("unauthorized: {reason}"),
         ProviderError::Refused(reason) => format!("refused: {reason}"),
+        ProviderError::NoTools(reason) => format!("no tools: {reason}"),
         ProviderError::NoCredit(reason) => format!("no credit: {reason}"),
         ProviderError::OverBudget(words) => format!("over budget: {words}"),
     }

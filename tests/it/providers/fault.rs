@@ -35,6 +35,7 @@ fn sorted(status: u16, body: &str) -> String {
         ProviderError::TooLong => "too long".to_owned(),
         ProviderError::Unauthorized(reason) => format!("unauthorized: {reason}"),
         ProviderError::Refused(reason) => format!("refused: {reason}"),
+        ProviderError::NoTools(reason) => format!("no tools: {reason}"),
         ProviderError::NoCredit(reason) => format!("no credit: {reason}"),
         ProviderError::OverBudget(words) => format!("over budget: {words}"),
     }
@@ -87,6 +88,29 @@ fn tries_again_after_a_call_that_the_server_could_not_read() {
         sorted(400, body),
         "broken: the model wrote a tool call that its server could not read (400: Failed to call a function.)"
     );
+}
+
+#[test]
+fn tells_that_no_tools_are_accepted() {
+    for (status, message) in [
+        (400, "registry.ollama.ai/library/gemma:2b does not support tools"),
+        (500, "tools param requires --jinja flag"),
+        (500, "Unsupported param: tools"),
+        (
+            400,
+            r#"\"auto\" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set"#,
+        ),
+        (404, "No endpoints found that support tool use."),
+        (400, "`tool calling` is not supported with this model"),
+        (400, "deepseek-reasoner does not support Function Calling"),
+    ] {
+        let body = format!(r#"{{"error":{{"message":"{message}"}}}}"#);
+        let expected = "no tools: the model or its server accepts no tools (";
+        let found = sorted(status, &body);
+        assert!(found.starts_with(expected), "{found}");
+    }
+    let body = r#"{"error":{"message":"tools[0].function.name is too long"}}"#;
+    assert!(sorted(400, body).starts_with("refused: the request was not accepted"));
 }
 
 #[test]

@@ -108,6 +108,10 @@ fn refuses_what_is_no_time() {
         assert!(refused.starts_with("I don't understand this cron line"), "{fields}: {refused}");
         assert!(!refused.contains(".."), "{fields}: {refused}");
     }
+    for fields in ["", "* * *", "0 0 0 0 0 0 0"] {
+        let words = "I don't understand this cron line: it needs five fields, or six with seconds.";
+        assert_eq!(cron(fields), Err(words.to_owned()));
+    }
     assert_eq!(cron("* * * * * *"), Err(replies::PAUSE_BOUNDS.to_owned()));
     assert_eq!(cron("0,30 * * * * *"), Err(replies::PAUSE_BOUNDS.to_owned()));
     assert_eq!(cron("0 0 30 2 *"), Err(replies::CRON_NEVER.to_owned()));

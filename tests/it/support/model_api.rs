@@ -33,8 +33,8 @@ pub(crate) enum Platform {
     Anthropic,
 }
 
-/// Where a server tells of its context window, if it does.
-const LOOKS: [&str; 3] = ["/v1/models", "/props", "/api/ps"];
+/// Where a server tells of its context window, if it does; and where somebody looks for its models who leaves out `/v1`.
+const LOOKS: [&str; 4] = ["/v1/models", "/models", "/props", "/api/ps"];
 
 /// What the fake does with one request.
 #[derive(Clone, Debug)]
