@@ -23,18 +23,18 @@ pub struct ConfigEdit {
     /// The text of the file when it was read or saved last.
     text: String,
     document: DocumentMut,
-    form: TextForm,
+    form: FileForm,
 }
 
 /// The form of a text that its TOML does not have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct TextForm {
+struct FileForm {
     has_byte_order_mark: bool,
     /// True if all lines end as on Windows.
     has_carriage_returns: bool,
 }
 
-impl TextForm {
+impl FileForm {
     /// Returns the form of a text, and the text without it.
     fn separate(text: &str) -> (Self, String) {
         let bare = text.strip_prefix(BYTE_ORDER_MARK);
@@ -80,7 +80,7 @@ impl ConfigEdit {
     /// it.
     pub fn open(file: &Path) -> anyhow::Result<Self> {
         let text = present_text(file).map_err(|fault| ConfigErrors(vec![fault]))?;
-        let (form, bare) = TextForm::separate(&text);
+        let (form, bare) = FileForm::separate(&text);
         let document = bare.parse::<DocumentMut>();
         let document = document.with_context(|| format!("cannot change {}", file.display()))?;
         Ok(Self { file: file.to_owned(), text, document, form })

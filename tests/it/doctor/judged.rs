@@ -111,7 +111,8 @@ async fn each_failure_of_a_model_has_its_advice() {
         (
             || ProviderError::Refused("no such model".to_owned()),
             "no such model",
-            "correct api_key, model and base_url of [providers.main]",
+            "correct api_key, model and base_url of [providers.main], and run `peacrab reload`; the base_url of Ollama, \
+             llama.cpp and most others ends in /v1",
         ),
     ];
     for (error, words, advice) in cases {
