@@ -363,19 +363,26 @@ fn the_check_of_the_disk_writes_to_no_file_that_a_link_leads_to() {
     assert_eq!(fs::read_to_string(&file).unwrap(), "of somebody else");
 }
 
-#[tokio::test]
-async fn the_owner_hears_of_a_lost_log_also_after_a_start_that_was_refused() {
-    let api = BotApi::start().await;
-    let fixture = ProgramFixture::new(&home(&api));
+/// A home that was used, and has lost the log of its database in a kill.
+async fn home_without_its_log(api: &BotApi) -> ProgramFixture {
+    let fixture = ProgramFixture::new(&home(api));
     let daemon = fixture.daemon().await;
     api.say(&said(&ADA, "hello"));
     api.wait_for_words(ADA.id, "You said: hello").await;
     daemon.terminate().await;
+    // From now on, the database itself knows the owner.
     let daemon = fixture.daemon().await;
     api.say(&said(&ADA, "and now"));
     api.wait_for_words(ADA.id, "You said: and now").await;
     daemon.kill().await;
     fs::remove_file(fixture.home().join("state.db-wal")).unwrap();
+    fixture
+}
+
+#[tokio::test]
+async fn the_owner_hears_of_a_lost_log_also_after_a_start_that_was_refused() {
+    let api = BotApi::start().await;
+    let fixture = home_without_its_log(&api).await;
     let (workspace, away) = (fixture.home().join("workspace"), fixture.folder().join("away"));
     fs::rename(&workspace, &away).unwrap();
     let ended = fixture.run(&["run"]).await;
@@ -396,14 +403,7 @@ async fn the_owner_hears_of_a_lost_log_also_after_a_start_that_was_refused() {
 #[tokio::test]
 async fn the_owner_hears_of_a_lost_log_also_where_it_cannot_be_recorded() {
     let api = BotApi::start().await;
-    let fixture = ProgramFixture::new(&home(&api));
-    let daemon = fixture.daemon().await;
-    api.say(&said(&ADA, "hello"));
-    api.wait_for_words(ADA.id, "You said: hello").await;
-    daemon.terminate().await;
-    // From now on, the database itself knows the owner.
-    fixture.daemon().await.kill().await;
-    fs::remove_file(fixture.home().join("state.db-wal")).unwrap();
+    let fixture = home_without_its_log(&api).await;
     // Nothing can be recorded, as on a full disk.
     fs::create_dir(fixture.home().join("starts.json.new")).unwrap();
     let _daemon = fixture.daemon().await;
@@ -413,17 +413,7 @@ async fn the_owner_hears_of_a_lost_log_also_where_it_cannot_be_recorded() {
 #[tokio::test]
 async fn the_owner_hears_once_of_a_log_that_was_lost() {
     let api = BotApi::start().await;
-    let fixture = ProgramFixture::new(&home(&api));
-    let daemon = fixture.daemon().await;
-    api.say(&said(&ADA, "hello"));
-    api.wait_for_words(ADA.id, "You said: hello").await;
-    daemon.terminate().await;
-    // From now on, the database itself knows the owner.
-    let daemon = fixture.daemon().await;
-    api.say(&said(&ADA, "and now"));
-    api.wait_for_words(ADA.id, "You said: and now").await;
-    daemon.kill().await;
-    fs::remove_file(fixture.home().join("state.db-wal")).unwrap();
+    let fixture = home_without_its_log(&api).await;
     let ended = fixture.run(&["doctor"]).await;
     assert!(ended.out.contains("warn  log of the store: state.db-wal is missing"), "{ended:?}");
     let daemon = fixture.daemon().await;

@@ -2,6 +2,7 @@
 //! shown, in a turn of its own.
 
 use std::fs;
+use std::path::Path;
 
 use chrono::Utc;
 use peacrab::backup::archive;
@@ -268,6 +269,17 @@ async fn the_calls_of_a_report_are_made_one_after_another_also_after_a_restart()
     scene.rig.finish().await;
 }
 
+/// Restores the home from a backup in which a call was not made yet, and begins the daemon, which tells so.
+async fn restore_with_a_pending_call(scene: &mut Scene, file: &Path) {
+    scene.rig.stop().await;
+    let restored = restore(&scene.rig.path(), file, Existing::Replace, Utc::now()).unwrap().pending;
+    let listed = "Calls that were not made yet:\n- home:1: append_file";
+    assert!(restored.contains(listed), "{restored}");
+    scene.rig.start().await;
+    let told = scene.rig.next_message("1").await;
+    assert!(told.starts_with("I was restored") && told.contains(listed), "{told}");
+}
+
 #[tokio::test]
 async fn those_that_wait_in_a_backup_are_not_made_again_after_its_restore() {
     let mut scene = scene().await;
@@ -280,14 +292,7 @@ async fn those_that_wait_in_a_backup_are_not_made_again_after_its_restore() {
     assert_eq!(scene.rig.next_message("1").await, making);
     let file = scene.rig.path().with_file_name("kept.tar.gz");
     archive::write(&scene.rig.path(), &file, Utc::now()).unwrap();
-    scene.rig.stop().await;
-    let restored =
-        restore(&scene.rig.path(), &file, Existing::Replace, Utc::now()).unwrap().pending;
-    let listed = "Calls that were not made yet:\n- home:1: append_file";
-    assert!(restored.contains(listed), "{restored}");
-    scene.rig.start().await;
-    let told = scene.rig.next_message("1").await;
-    assert!(told.starts_with("I was restored") && told.contains(listed), "{told}");
+    restore_with_a_pending_call(&mut scene, &file).await;
     assert_eq!(scene.rig.ask("1", "still there?").await, "re: still there?");
     scene.rig.settled().await;
     assert_eq!(written(&scene, "2.md"), None);
@@ -309,14 +314,7 @@ async fn those_that_were_allowed_after_a_backup_are_not_made_again_after_its_res
     scene.rig.settled().await;
     let heard = scene.rig.unread("1").len();
     scene.rig.next_messages("1", heard).await;
-    scene.rig.stop().await;
-    let restored =
-        restore(&scene.rig.path(), &file, Existing::Replace, Utc::now()).unwrap().pending;
-    let listed = "Calls that were not made yet:\n- home:1: append_file";
-    assert!(restored.contains(listed), "{restored}");
-    scene.rig.start().await;
-    let told = scene.rig.next_message("1").await;
-    assert!(told.starts_with("I was restored") && told.contains(listed), "{told}");
+    restore_with_a_pending_call(&mut scene, &file).await;
     press(&scene, OWNER, "1", 0);
     let heard = scene.rig.next_messages("1", 2).await;
     assert!(heard.contains(&replies::NOT_OPEN_ANY_MORE.to_owned()), "{heard:?}");
