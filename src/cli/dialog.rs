@@ -9,7 +9,9 @@ use std::pin::pin;
 use anyhow::{Context as _, bail};
 use futures_util::FutureExt as _;
 use rustix::process::Signal;
-use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+use rustix::termios::{
+    LocalModes, OptionalActions, QueueSelector, Termios, tcflush, tcgetattr, tcsetattr,
+};
 use tokio::signal::unix::{SignalKind, signal};
 use zeroize::Zeroizing;
 
@@ -217,7 +219,7 @@ impl Drop for OpenPrompt {
     }
 }
 
-/// While this lives, the terminal does not show what is typed.
+/// While this lives, the terminal does not show what is typed. What nobody has read of it at the end is dropped.
 struct Hidden {
     before: Termios,
     hidden: Termios,
@@ -244,6 +246,8 @@ impl Hidden {
 
 impl Drop for Hidden {
     fn drop(&mut self) {
+        // What was typed unseen may be a secret: the next question would show it, and a shell would run and keep it.
+        tcflush(stdin(), QueueSelector::IFlush).ok();
         tcsetattr(stdin(), OptionalActions::Now, &self.before).ok();
     }
 }

@@ -181,10 +181,16 @@ async fn manager_with_log(on: &Invocation, whose: ServiceScope) -> anyhow::Resul
     // The journal has the log also where the manager cannot be asked.
     let manager = whose.manager();
     let is_written = unit_file(&on.environment, manager).is_ok_and(|file| file.exists());
-    if is_written || packaged_unit(manager).is_some() {
+    let has_unit = is_written || packaged_unit(manager).is_some();
+    if has_unit && is_meant(on, whose, manager).await {
         return Ok(manager);
     }
     found.and_then(|_| Err(anyhow!(not_installed(on))))
+}
+
+/// Returns true if the service of this manager is meant: the command line names the manager, or it may be that of this home.
+async fn is_meant(on: &Invocation, whose: ServiceScope, manager: Manager) -> bool {
+    whose.chosen().is_some() || systemd::may_serve(manager, &in_home_of(on, manager).home).await
 }
 
 /// Returns the service of the named manager, or else of the first that knows one of this home. None if it is not installed.
@@ -203,8 +209,7 @@ async fn find_service(
                 continue;
             }
         };
-        let is_meant = whose.chosen().is_some()
-            || systemd::may_serve(manager, &in_home_of(on, manager).home).await;
+        let is_meant = is_meant(on, whose, manager).await;
         match state.filter(|_| is_meant) {
             Some(state) => return Ok(Some(state)),
             None => is_unknown = true,

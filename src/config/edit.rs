@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use rustix::fs::{Access, AtFlags, CWD, accessat};
-use toml_edit::{Array, Decor, DocumentMut, InlineTable, Item, RawString, Table, Value, value};
+use toml_edit::{Array, DocumentMut, InlineTable, Item, RawString, Table, Value, value};
 
 use super::file::{BYTE_ORDER_MARK, read_marked_text};
 use super::{Config, ConfigErrors, Environment, Fault, load_text};
@@ -160,17 +160,13 @@ impl ConfigEdit {
             agent.insert("providers", value(list));
             return Ok(());
         };
-        list.retain(|it| it.as_str() != Some(name));
-        let mut entry = Value::from(name);
-        if let Some(second) = list.get_mut(0) {
-            let prefix = second.decor().prefix().and_then(RawString::as_str);
-            if let Some((_, indent)) = prefix.and_then(|prefix| prefix.rsplit_once('\n')) {
-                entry.decor_mut().set_prefix(format!("\n{indent}"));
-            } else if prefix.is_some_and(str::is_empty) {
-                second.decor_mut().set_prefix(" ");
-            }
+        let place = |list: &Array| list.iter().position(|it| it.as_str() == Some(name));
+        if place(list).is_none() {
+            push_entry(list, name);
         }
-        list.insert_formatted(0, entry);
+        if let Some(from) = place(list) {
+            move_to_front(list, from);
+        }
         Ok(())
     }
 
@@ -303,17 +299,11 @@ impl ConfigEdit {
 
 /// Appends a text to a list. In one over several lines it gets a line of its own, behind the comment of the last entry.
 fn push_entry(list: &mut Array, text: &str) {
-    let text_of = |raw: Option<&RawString>| raw.and_then(RawString::as_str).map(str::to_owned);
     let has_comma = list.trailing_comma();
     let last = list.len().checked_sub(1);
-    let decor = last.and_then(|at| list.get(at)).map(Value::decor);
-    let prefix = text_of(decor.and_then(Decor::prefix)).unwrap_or_default();
-    // The comment behind the last entry, up to the end of the list.
-    let tail = match decor {
-        Some(decor) if !has_comma => text_of(decor.suffix()),
-        _ => text_of(Some(list.trailing())),
-    };
-    let tail = tail.unwrap_or_default();
+    let prefix = last.and_then(|at| list.get(at)?.decor().prefix()?.as_str());
+    let prefix = prefix.unwrap_or_default().to_owned();
+    let tail = tail_of(list);
     let Some((comment, closing)) = tail.rsplit_once('\n') else {
         list.push(text);
         return;
@@ -326,6 +316,51 @@ fn push_entry(list: &mut Array, text: &str) {
     }
     list.set_trailing(format!("\n{closing}"));
     list.push_formatted(entry);
+}
+
+/// Returns the text between the last entry of a list, or the comma behind it, and the end: the comment of that entry.
+fn tail_of(list: &Array) -> String {
+    let last = list.len().checked_sub(1).filter(|_| !list.trailing_comma());
+    let suffix = last.and_then(|at| list.get(at)?.decor().suffix()?.as_str());
+    suffix.unwrap_or_default().to_owned() + list.trailing().as_str().unwrap_or_default()
+}
+
+/// Moves an entry of a list to the front. The comments above an entry and behind it stay with it.
+fn move_to_front(list: &mut Array, from: usize) {
+    if from == 0 {
+        return;
+    }
+    let prefix_of = |(at, entry): (usize, &Value)| {
+        let prefix = entry.decor().prefix().and_then(RawString::as_str);
+        prefix.unwrap_or(if at == 0 { "" } else { " " }).to_owned()
+    };
+    let has_comma = list.trailing_comma();
+    let mut gaps: Vec<String> = list.iter().enumerate().map(prefix_of).collect();
+    let mut order: Vec<usize> = (0..gaps.len()).collect();
+    order[..=from].rotate_right(1);
+    gaps.push(tail_of(list));
+    // The line that a gap begins in is that of the entry before it, or of the bracket.
+    let split = |gap: &String| gap.find('\n').unwrap_or(0);
+    let (behind, above): (Vec<_>, Vec<_>) = gaps.iter().map(|gap| gap.split_at(split(gap))).unzip();
+    if let Some(last) = list.get_mut(order.len() - 1).filter(|_| !has_comma) {
+        last.decor_mut().set_suffix("");
+    }
+    let moved = list.remove(from);
+    list.insert_formatted(0, moved);
+    let mut before = behind[0];
+    for ((at, own), entry) in order.iter().enumerate().zip(list.iter_mut()) {
+        let is_commented = [above[at], above[*own]].iter().any(|gap| gap.contains('#'));
+        let gap = above[if is_commented { *own } else { at }];
+        entry.decor_mut().set_prefix(joined(before, gap));
+        before = behind[own + 1];
+    }
+    list.set_trailing(joined(before, above[order.len()]));
+}
+
+/// Returns the end of a line, which may be a comment, with what follows on the next one.
+fn joined(end: &str, next: &str) -> String {
+    let newline = if end.is_empty() || next.starts_with('\n') { "" } else { "\n" };
+    format!("{end}{newline}{next}")
 }
 
 /// The indentation of an entry where no other shows it.

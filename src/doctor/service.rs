@@ -146,19 +146,19 @@ fn names_home(shown: &str, home: &Path) -> Option<bool> {
         let found = path.canonicalize().or_else(|_| std::path::absolute(path));
         found.unwrap_or_else(|_| path.to_owned())
     };
+    let own = real(home);
+    let is_own = |named: &str| real(Path::new(named)) == own;
     let arguments = property(shown, "ExecStart").split_once("argv[]=").map_or("", |it| it.1);
     let arguments = arguments.split_once(" ; ").map_or(arguments, |it| it.0);
-    if arguments.contains(" --home") {
-        let arguments = format!("{arguments} ");
-        let homes = [home.to_owned(), real(home)];
-        let mut flags = homes.iter().flat_map(|home| {
-            [" --home ", " --home="].map(|flag| format!("{flag}{} ", home.display()))
-        });
-        return Some(flags.any(|flag| arguments.contains(&flag)));
+    if let Some((_, named)) = arguments.split_once(" --home") {
+        let named = named.strip_prefix(['=', ' ']).unwrap_or(named);
+        // Its end is not marked, and it may have blanks.
+        let mut ends = named.match_indices(' ').map(|(end, _)| end).chain([named.len()]);
+        return Some(ends.any(|end| is_own(&named[..end])));
     }
     let variables = property(shown, "Environment").split_whitespace();
     let mut named = variables.filter_map(|word| word.strip_prefix("PEACRAB_HOME="));
-    named.next_back().map(|named| real(Path::new(named)) == real(home))
+    named.next_back().map(is_own)
 }
 
 /// Returns the value of a property in the answer of `systemctl show`. Empty if there is none.

@@ -247,6 +247,25 @@ async fn a_service_that_is_not_there_has_no_log() {
 }
 
 #[tokio::test]
+async fn the_log_of_the_service_of_another_home_is_shown_only_if_it_is_named() {
+    // The unit of root's service would be one of this machine.
+    if geteuid().is_root() {
+        return;
+    }
+    let fixture = fixture();
+    let unit = fixture.folder().join(".config/systemd/user/peacrab.service");
+    fs::create_dir_all(unit.parent().unwrap()).unwrap();
+    fs::write(&unit, "").unwrap();
+    let state = "LoadState=loaded\\nActiveState=active\\nUnitFileState=enabled\\nResult=success\\nNRestarts=0\\n";
+    systemd(&fixture, &format!("{state}Environment=PEACRAB_HOME=/srv/of-another\\n"));
+    let ended = service(&fixture, &["service", "logs"]).await;
+    assert_eq!((ended.code, ended.out.as_str()), (Some(1), ""), "{ended:?}");
+    assert!(ended.err.contains("not installed for this home"), "{ended:?}");
+    let ended = service(&fixture, &["service", "logs", "--user"]).await;
+    assert_eq!((ended.code, ended.out.trim_end()), (Some(0), "a line of the log"), "{ended:?}");
+}
+
+#[tokio::test]
 async fn a_script_gets_the_state_of_the_service() {
     let fixture = fixture();
     let state = "LoadState=loaded\\nActiveState=active\\nUnitFileState=enabled\\nResult=success\\nNRestarts=3\\n";

@@ -66,6 +66,15 @@ fn the_model_that_answers_first_gets_a_line_of_its_own() {
     for (before, after) in [
         ("[\"main\"]  # mine", "[\"new\", \"main\"]  # mine"),
         ("[\n  \"main\", # mine\n]", "[\n  \"new\",\n  \"main\", # mine\n]"),
+        // One that is in the list moves, and each comment stays with its model.
+        ("[\"main\", \"new\"]", "[\"new\", \"main\"]"),
+        (
+            "[\n  \"main\", # cloud\n  \"new\", # here\n]",
+            "[\n  \"new\", # here\n  \"main\", # cloud\n]",
+        ),
+        ("[\n  \"main\",\n  # here\n  \"new\"\n]", "[\n  # here\n  \"new\",\n  \"main\"\n]"),
+        ("[\"main\", # cloud\n  \"new\"]", "[\"new\",\n  \"main\" # cloud\n]"),
+        ("[\"new\", # here\n  \"main\"]", "[\"new\", # here\n  \"main\"]"),
     ] {
         let changed = changed(&text(before), |edit| edit.set_default_provider("new").unwrap());
         assert_eq!(changed, text(after));

@@ -299,6 +299,7 @@ fn a_service_is_told_from_that_of_another_home_by_process_variable_and_option() 
         ("MainPID=0\n".to_owned(), runs("8"), None),
         (option("--home /srv/my pea run"), HomeDaemon::Absent, Some(true)),
         (option("run --home=/srv/my pea"), HomeDaemon::Absent, Some(true)),
+        (option("run --home=/srv/my pea/"), HomeDaemon::Absent, Some(true)),
         (option("--home /srv/my run"), HomeDaemon::Absent, Some(false)),
         (option("run"), HomeDaemon::Absent, None),
         ("Environment=PEACRAB_HOME=/srv/other\n".to_owned(), HomeDaemon::Absent, Some(false)),
@@ -307,6 +308,15 @@ fn a_service_is_told_from_that_of_another_home_by_process_variable_and_option() 
         (String::new(), HomeDaemon::Absent, None),
     ] {
         assert_eq!(is_service_of(&shown, home, &daemon), expected, "{shown} {daemon:?}");
+    }
+    // A link leads to the same home, whichever of both is named.
+    let folder = tempfile::tempdir().unwrap();
+    let (real, link) = (folder.path().join("pea"), folder.path().join("link"));
+    std::fs::create_dir(&real).unwrap();
+    std::os::unix::fs::symlink(&real, &link).unwrap();
+    for (named, home) in [(&link, &real), (&real, &link)] {
+        let shown = option(&format!("--home {} run", named.display()));
+        assert_eq!(is_service_of(&shown, home, &HomeDaemon::Absent), Some(true), "{shown}");
     }
     let shown = "Environment=A=1 PEACRAB_HOME=/srv/pea\n";
     let home = std::path::Path::new("/srv/pea");

@@ -4,8 +4,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
 use super::{
-    COLUMNS, NO_SERVERS, answer, begin, code, empty, no_line_is_longer, own_server, wait_for_count,
-    wait_for_text,
+    COLUMNS, NO_SERVERS, answer, begin, code, empty, no_line_is_longer, own_server, unwrapped,
+    wait_for_count, wait_for_text,
 };
 use crate::support::bot_api::line::ADA;
 use crate::support::bot_api::{BotApi, Fault};
@@ -63,6 +63,23 @@ async fn what_is_pasted_while_a_secret_is_tested_is_not_shown() {
         assert!(!shown.contains(PASTED) && !shown.contains(api.token()), "{shown}");
         assert!(shown.contains("\r\npeacrab: stopped; "), "{shown}");
     }
+}
+
+#[tokio::test]
+async fn what_is_pasted_while_a_secret_is_tested_answers_no_question() {
+    let (fixture, none, api) = (empty(), own_server().await, BotApi::start().await);
+    let args = ["--provider", "none", "--channel", "telegram", "--api-url", api.url()];
+    let mut screen = begin(&fixture, 120, &args, &none);
+    screen.wait_for_prompt("Token (it is not shown):").await;
+    // The second line waits in the terminal while the first one is tested.
+    screen.type_keys(&format!("{}\r4242:pasted-too-early\r", api.token()));
+    screen.wait_for_words("Code [later]:").await;
+    let code = code(&api).await;
+    screen.type_keys(&format!("{code}\r"));
+    wait_for_text(&screen, "All is set up.").await;
+    assert_eq!(screen.ends().await, Some(0));
+    let shown = unwrapped(&screen.raw());
+    assert_eq!(shown.matches("Code [later]:").count(), 1, "{shown}");
 }
 
 #[tokio::test]
