@@ -396,13 +396,17 @@ const LOCK_ATTEMPTS: usize = 50;
 const LOCK_PAUSE: Duration = Duration::from_millis(100);
 
 /// Locks the folder of a config for a change, until the returned file is dropped.
-fn lock_folder(folder: &Path) -> io::Result<File> {
-    let opened = File::open(folder)?;
+fn lock_folder(folder: &Path) -> io::Result<Option<File>> {
+    // Nobody can lock a folder that may be written to and not read.
+    let opened = match File::open(folder) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(None),
+        opened => opened?,
+    };
     for _ in 0..LOCK_ATTEMPTS {
         match opened.try_lock() {
             Err(TryLockError::WouldBlock) => sleep(LOCK_PAUSE),
             // Some network file systems lock no folders.
-            Ok(()) | Err(TryLockError::Error(_)) => return Ok(opened),
+            Ok(()) | Err(TryLockError::Error(_)) => return Ok(Some(opened)),
         }
     }
     Err(io::Error::other(

@@ -181,8 +181,10 @@ impl CandidateModel {
         name: &str,
         key: Option<&Zeroizing<String>>,
     ) -> anyhow::Result<Result<String, ProviderError>> {
+        // Another key may be that of another server.
+        self.has_text_tools = false;
         let first = test(&self.trial(setup, name, key)??, name).await?;
-        if !matches!(first, Err(ProviderError::NoTools(_))) || self.has_text_tools {
+        if !matches!(first, Err(ProviderError::NoTools(_))) {
             return Ok(first);
         }
         setup.dialog.say(TRIES_TEXT_TOOLS);
