@@ -173,8 +173,13 @@ impl TakingAgain<'_> {
         accounts: &[PersonAccount],
         end_past: &impl Fn(&Connection, &PersonAccount) -> rusqlite::Result<()>,
     ) -> rusqlite::Result<()> {
-        for (at, part) in self.parts(person, accounts).iter().enumerate() {
-            let person = if at == 0 { person } else { self.part_off(person, part)? };
+        let parts = self.parts(person, accounts);
+        // All of them first: what is taken from one of the accounts is not taken from those that were unlinked before.
+        let mut persons = vec![person];
+        for part in parts.iter().skip(1) {
+            persons.push(self.part_off(person, part)?);
+        }
+        for (person, part) in persons.into_iter().zip(&parts) {
             match &part.fate {
                 AccountFate::Unknown => {}
                 AccountFate::Removed => {
@@ -244,7 +249,7 @@ impl TakingAgain<'_> {
         }
     }
 
-    /// Gives accounts a person of their own, who has what the former one has.
+    /// Gives accounts a person of their own, who has what the former one has in the backup.
     fn part_off(&mut self, former: PersonId, part: &PersonPart) -> rusqlite::Result<PersonId> {
         let change = self.change(&part.accounts, ChangedRight::Unlinked);
         self.store.execute(

@@ -202,6 +202,28 @@ async fn a_link_that_was_there_all_the_time_stays() {
 }
 
 #[tokio::test]
+async fn what_was_taken_from_one_of_two_unlinked_accounts_is_not_taken_from_the_other() {
+    for (verb, right) in [("remove", "removed"), ("block", "blocked")] {
+        let mut rig = with_paired(by_pairing_only(), &[STRANGER, OTHER]).await;
+        link(&mut rig, (OTHER, OTHER), STRANGER).await;
+        assert!(rig.next_message("1").await.contains("are now one person"));
+        let file = back_up(&rig);
+        rig.say_as(STRANGER, STRANGER, "/unlink");
+        assert_eq!(rig.next_message(STRANGER).await, replies::UNLINKED);
+        order(&mut rig, verb, OTHER).await;
+        let access = restored(&mut rig, &file).await;
+        let unlinked = "Person 66, 66 on home: no longer linked to the other accounts".to_owned();
+        assert_eq!(access.taken, [unlinked, format!("Person 67, 67 on home: {right}")]);
+        role_is(&mut rig, STRANGER, "user").await;
+        match verb {
+            "remove" => is_stranger(&mut rig, OTHER).await,
+            _ => is_blocked(&mut rig, OTHER).await,
+        }
+        rig.finish().await;
+    }
+}
+
+#[tokio::test]
 async fn who_came_after_the_backup_and_was_blocked_stays_blocked() {
     let mut rig = Rig::of(open_to_all()).await;
     rig.ask("1", "hello").await;
