@@ -151,17 +151,20 @@ impl TakingAgain<'_> {
         self.changes.given.push(change);
     }
 
-    /// Lists the accounts that were linked since.
+    /// Lists the accounts that were linked since. One that the backup does not have was somebody else, too.
     fn list_links(&mut self) {
         let mut linked: Vec<Vec<PersonAccount>> = Vec::new();
         for accounts in self.persons.values() {
-            let known = accounts.iter().filter(|account| !is_page_account(&account.sender));
-            let known = known
-                .filter_map(|account| Some((account, self.backup.accounts.get(account)?.person?)));
-            let known: Vec<_> = known.collect();
-            let persons: BTreeSet<_> = known.iter().map(|(_, person)| *person).collect();
-            if persons.len() > 1 {
-                linked.push(known.into_iter().map(|(account, _)| account.clone()).collect());
+            let accounts = accounts.iter().filter(|account| !is_page_account(&account.sender));
+            let accounts: Vec<_> = accounts.cloned().collect();
+            let person = |account: &PersonAccount| {
+                self.backup.accounts.get(account).and_then(|it| it.person)
+            };
+            let persons: BTreeSet<_> = accounts.iter().map(person).collect();
+            // Only newcomers: they are listed one by one.
+            let has_known = persons.iter().any(Option::is_some);
+            if has_known && persons.len() > 1 {
+                linked.push(accounts);
             }
         }
         linked.iter().for_each(|accounts| self.note_given(accounts, ChangedRight::Linked));

@@ -12,7 +12,7 @@ use peacrab::replies::{self, RestoredAccess};
 use super::revoking::{OTHER, by_pairing_only, link, with_paired};
 use super::{number, open_to_all};
 use crate::support::damage::damage;
-use crate::support::rig::{Rig, STRANGER};
+use crate::support::rig::{OWNER, Rig, STRANGER};
 
 fn back_up(rig: &Rig) -> PathBuf {
     let file = rig.path().with_file_name("kept.tar.gz");
@@ -261,6 +261,25 @@ async fn who_was_removed_and_came_back_is_removed_again() {
     assert_eq!(access.given, ["Person 61, 61 on home: user (in the backup: no role)"]);
     assert_eq!(rig.query("SELECT CAST(removals AS TEXT) FROM former_accounts"), ["1"]);
     is_stranger(&mut rig, "61").await;
+    rig.finish().await;
+}
+
+/// The owner spoke last with an account that was linked after the backup, and that is a guest's now.
+#[tokio::test]
+async fn an_account_that_became_the_owners_after_the_backup_hears_nothing_of_what_was_pending() {
+    let mut rig = Rig::of(open_to_all()).await;
+    rig.ask("1", "hello").await;
+    let file = back_up(&rig);
+    speaks(&mut rig, STRANGER).await;
+    link(&mut rig, (OWNER, "1"), STRANGER).await;
+    role_is(&mut rig, STRANGER, "owner").await;
+    speaks(&mut rig, STRANGER).await;
+    let access = restored(&mut rig, &file).await;
+    assert_eq!(access.taken, Vec::<String>::new());
+    let [given] = &access.given[..] else { panic!("{access:?}") };
+    assert!(given.ends_with(", 1 on home, 66 on home: linked accounts"), "{given}");
+    assert_eq!(rig.unread(STRANGER), Vec::<String>::new());
+    role_is(&mut rig, STRANGER, "guest").await;
     rig.finish().await;
 }
 
