@@ -59,7 +59,9 @@ impl Agent {
         let Some(running) = self.running.get(origin) else { return Ok(None) };
         let (at, author) = (origin.clone(), running.author.clone());
         let rows = RowRange { after: running.given, until: newest };
-        let read_next = move |store: &_| journal::next(store, &at, rows, NextAuthor::Of(&author));
+        let is_safe_mode = self.config.safe_mode.is_some();
+        let read_next =
+            move |store: &_| journal::next(store, &at, rows, next_of(&author, is_safe_mode));
         let rows = self.read(read_next).await?;
         if rows.first().is_some_and(|first| self.failing.must_begin_alone(origin, first.id)) {
             return Ok(None);
@@ -93,10 +95,11 @@ impl Agent {
             return Ok(Vec::new());
         };
         let (at, author) = (turn.origin.clone(), MessageAuthor::Person(turn.sender.id.clone()));
+        let is_safe_mode = self.config.safe_mode.is_some();
         let query = move |store: &_| {
             let mode = settings_for(store, &at)?.queue;
             let rows = RowRange { after: RowId(0), until: newest };
-            Ok((mode, journal::next(store, &at, rows, NextAuthor::Of(&author))?))
+            Ok((mode, journal::next(store, &at, rows, next_of(&author, is_safe_mode))?))
         };
         let (mode, rows) = self.read(query).await?;
         let must_join = mode.unwrap_or(self.config.queue) == QueueMode::Steer;
@@ -174,6 +177,14 @@ impl Agent {
         self.cancel(&subagents);
         self.services.bus.outbox.notify();
         Ok(true)
+    }
+}
+
+/// Returns the speaker of more messages for a turn: a person, who passes what safe mode holds back.
+fn next_of(author: &MessageAuthor, is_safe_mode: bool) -> NextAuthor<'_> {
+    match is_safe_mode {
+        true => NextAuthor::OfRequest(author),
+        false => NextAuthor::Of(author),
     }
 }
 

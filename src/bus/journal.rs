@@ -245,6 +245,8 @@ pub enum NextAuthor<'a> {
     /// The same, but messages of tasks that start without a request are passed over.
     FirstOfRequest,
     Of(&'a MessageAuthor),
+    /// The same, and the same messages are passed over.
+    OfRequest(&'a MessageAuthor),
 }
 
 /// Returns the next messages of one speaker for an origin: those within `rows`, up to the first one of another
@@ -267,13 +269,13 @@ pub fn next(
     )?;
     let (channel, chat, thread) = origin_params(at);
     let limit = i64::try_from(TAKEN_MAX).expect("a small number");
-    let passes_over = speaker == NextAuthor::FirstOfRequest;
+    let passes_over = matches!(speaker, NextAuthor::FirstOfRequest | NextAuthor::OfRequest(_));
     let rows = readable(rows.query_map(
         params![channel, chat, thread, after, until, limit, passes_over],
         read_waiting,
     )?)?;
     let speaker = match speaker {
-        NextAuthor::Of(author) => Some(author.clone()),
+        NextAuthor::Of(author) | NextAuthor::OfRequest(author) => Some(author.clone()),
         NextAuthor::First | NextAuthor::FirstOfRequest => {
             rows.first().map(|row| row.inbound.cause.author())
         }

@@ -61,9 +61,10 @@ const SKIPPED_DELIVERIES: i64 = 1_000_000;
 /// Has the next deliveries get numbers that none after the backup had: a button of these names its delivery, and would
 /// be one of another question.
 pub fn skip_delivery_numbers(store: &Connection) -> rusqlite::Result<()> {
-    let newest: i64 =
-        store.query_row("SELECT ifnull(max(id), 0) FROM outbox", [], |row| row.get(0))?;
-    let (table, number) = ("outbox".to_owned(), newest + SKIPPED_DELIVERIES);
+    let table = "outbox".to_owned();
+    // Not the rows: the newest may be deleted.
+    let newest = store::newest_row_numbers(store)?.into_iter().find(|it| it.table == table);
+    let number = newest.map_or(0, |it| it.number).saturating_add(SKIPPED_DELIVERIES);
     store::skip_row_numbers(store, &[NewestRowNumber { table, number }])
 }
 

@@ -151,17 +151,20 @@ impl TakingAgain<'_> {
         self.changes.given.push(change);
     }
 
-    /// Lists the accounts that were linked since.
+    /// Lists the accounts that were linked since. One that the backup does not have was somebody else, too.
     fn list_links(&mut self) {
         let mut linked: Vec<Vec<PersonAccount>> = Vec::new();
         for accounts in self.persons.values() {
-            let known = accounts.iter().filter(|account| !is_page_account(&account.sender));
-            let known = known
-                .filter_map(|account| Some((account, self.backup.accounts.get(account)?.person?)));
-            let known: Vec<_> = known.collect();
-            let persons: BTreeSet<_> = known.iter().map(|(_, person)| *person).collect();
-            if persons.len() > 1 {
-                linked.push(known.into_iter().map(|(account, _)| account.clone()).collect());
+            let accounts = accounts.iter().filter(|account| !is_page_account(&account.sender));
+            let accounts: Vec<_> = accounts.cloned().collect();
+            let person = |account: &PersonAccount| {
+                self.backup.accounts.get(account).and_then(|it| it.person)
+            };
+            let persons: BTreeSet<_> = accounts.iter().map(person).collect();
+            // Only newcomers: they are listed one by one.
+            let has_known = persons.iter().any(Option::is_some);
+            if has_known && persons.len() > 1 {
+                linked.push(accounts);
             }
         }
         linked.iter().for_each(|accounts| self.note_given(accounts, ChangedRight::Linked));
@@ -173,8 +176,13 @@ impl TakingAgain<'_> {
         accounts: &[PersonAccount],
         end_past: &impl Fn(&Connection, &PersonAccount) -> rusqlite::Result<()>,
     ) -> rusqlite::Result<()> {
-        for (at, part) in self.parts(person, accounts).iter().enumerate() {
-            let person = if at == 0 { person } else { self.part_off(person, part)? };
+        let parts = self.parts(person, accounts);
+        // All of them first: what is taken from one of the accounts is not taken from those that were unlinked before.
+        let mut persons = vec![person];
+        for part in parts.iter().skip(1) {
+            persons.push(self.part_off(person, part)?);
+        }
+        for (person, part) in persons.into_iter().zip(&parts) {
             match &part.fate {
                 AccountFate::Unknown => {}
                 AccountFate::Removed => {
@@ -244,7 +252,7 @@ impl TakingAgain<'_> {
         }
     }
 
-    /// Gives accounts a person of their own, who has what the former one has.
+    /// Gives accounts a person of their own, who has what the former one has in the backup.
     fn part_off(&mut self, former: PersonId, part: &PersonPart) -> rusqlite::Result<PersonId> {
         let change = self.change(&part.accounts, ChangedRight::Unlinked);
         self.store.execute(

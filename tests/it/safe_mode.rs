@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::iter;
 use std::time::Duration;
 
-use chrono::Utc;
+use chrono::{DateTime, Utc};
 use peacrab::config::AgentConfig;
 use peacrab::daemon::starts::{FoundDamage, STARTS_MAX, StartRecord, WITHIN_S, last_record};
 use peacrab::hooks::Hook;
@@ -166,8 +167,11 @@ async fn jobs_the_heartbeat_hooks_and_subagents_wait_for_its_end() {
     rig.finish().await;
 }
 
-#[tokio::test]
-async fn a_job_that_works_in_a_conversation_waits_for_its_end_and_people_there_do_not() {
+/// A daemon in safe mode, with a job that works in a conversation. It was due while a turn worked there, which the end of the
+/// daemon has cut off. The turn goes on with these replies.
+async fn with_due_job_behind_a_turn(
+    goes_on: impl IntoIterator<Item = Reply>,
+) -> (Rig, watch::Sender<DateTime<Utc>>) {
     let begun = Utc::now();
     let (hands, clock) = watch::channel(begun);
     let agent = AgentConfig { timezone: Some(chrono_tz::UTC), ..RigOptions::default().agent };
@@ -176,26 +180,51 @@ async fn a_job_that_works_in_a_conversation_waits_for_its_end_and_people_there_d
     let job = json!({"action": "add", "when": "20m", "text": "look at the moon", "kind": "here"});
     rig.model.on("later", [calls(&[("schedule", job)]), says("I will.")]);
     assert_eq!(rig.ask("1", "later").await, "I will.");
-    // It is due while a turn works there, which the end of the daemon cuts off.
     let gate = Gate::shut();
-    rig.model.on("busy", [held(&gate, says("lost")), says("Done.")]);
+    rig.model.on("busy", iter::once(held(&gate, says("lost"))).chain(goes_on));
     rig.say("1", "busy");
     rig.wait_at(&gate).await;
     hands.send_replace(begun + chrono::Duration::minutes(21));
     rig.waiting(1).await;
     rig.stop().await;
-
     rig.start_in_safe_mode().await;
-    assert_eq!(rig.next_message("1").await, "Done.");
-    // Whoever speaks passes it.
-    assert_eq!(rig.ask("1", "still there?").await, "re: still there?");
-    assert_eq!(rig.ask("1", "and now?").await, "re: and now?");
-    rig.waiting(1).await;
+    (rig, hands)
+}
 
+/// The job runs once safe mode is left.
+async fn runs_after_safe_mode(mut rig: Rig) {
+    rig.waiting(1).await;
     rig.model.on("look at the moon", [says("The moon is up.")]);
     rig.stop_and_start_again().await;
     assert_eq!(rig.next_message("1").await, "The moon is up.");
     rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_job_that_works_in_a_conversation_waits_for_its_end_and_people_there_do_not() {
+    let (mut rig, _hands) = with_due_job_behind_a_turn([says("Done.")]).await;
+    assert_eq!(rig.next_message("1").await, "Done.");
+    // Whoever speaks passes it.
+    assert_eq!(rig.ask("1", "still there?").await, "re: still there?");
+    assert_eq!(rig.ask("1", "and now?").await, "re: and now?");
+    runs_after_safe_mode(rig).await;
+}
+
+#[tokio::test]
+async fn a_message_passes_a_job_that_waits_and_joins_the_turn_that_works_there() {
+    let gate = Gate::shut();
+    let look = held(&gate, calls(&[("list_files", json!({}))]));
+    let (mut rig, _hands) = with_due_job_behind_a_turn([look]).await;
+    rig.wait_at(&gate).await;
+    rig.say("1", "quickly");
+    rig.waiting(2).await;
+    // The loop has seen it once it is through with the first of these.
+    for _ in 0..2 {
+        rig.ask("1", "/whoami").await;
+    }
+    gate.open();
+    assert_eq!(rig.next_message("1").await, "re: quickly");
+    runs_after_safe_mode(rig).await;
 }
 
 #[cfg(all(feature = "gateway", feature = "mcp"))]

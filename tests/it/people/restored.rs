@@ -12,7 +12,7 @@ use peacrab::replies::{self, RestoredAccess};
 use super::revoking::{OTHER, by_pairing_only, link, with_paired};
 use super::{number, open_to_all};
 use crate::support::damage::damage;
-use crate::support::rig::{Rig, STRANGER};
+use crate::support::rig::{OWNER, Rig, STRANGER};
 
 fn back_up(rig: &Rig) -> PathBuf {
     let file = rig.path().with_file_name("kept.tar.gz");
@@ -202,6 +202,28 @@ async fn a_link_that_was_there_all_the_time_stays() {
 }
 
 #[tokio::test]
+async fn what_was_taken_from_one_of_two_unlinked_accounts_is_not_taken_from_the_other() {
+    for (verb, right) in [("remove", "removed"), ("block", "blocked")] {
+        let mut rig = with_paired(by_pairing_only(), &[STRANGER, OTHER]).await;
+        link(&mut rig, (OTHER, OTHER), STRANGER).await;
+        assert!(rig.next_message("1").await.contains("are now one person"));
+        let file = back_up(&rig);
+        rig.say_as(STRANGER, STRANGER, "/unlink");
+        assert_eq!(rig.next_message(STRANGER).await, replies::UNLINKED);
+        order(&mut rig, verb, OTHER).await;
+        let access = restored(&mut rig, &file).await;
+        let unlinked = "Person 66, 66 on home: no longer linked to the other accounts".to_owned();
+        assert_eq!(access.taken, [unlinked, format!("Person 67, 67 on home: {right}")]);
+        role_is(&mut rig, STRANGER, "user").await;
+        match verb {
+            "remove" => is_stranger(&mut rig, OTHER).await,
+            _ => is_blocked(&mut rig, OTHER).await,
+        }
+        rig.finish().await;
+    }
+}
+
+#[tokio::test]
 async fn who_came_after_the_backup_and_was_blocked_stays_blocked() {
     let mut rig = Rig::of(open_to_all()).await;
     rig.ask("1", "hello").await;
@@ -239,6 +261,25 @@ async fn who_was_removed_and_came_back_is_removed_again() {
     assert_eq!(access.given, ["Person 61, 61 on home: user (in the backup: no role)"]);
     assert_eq!(rig.query("SELECT CAST(removals AS TEXT) FROM former_accounts"), ["1"]);
     is_stranger(&mut rig, "61").await;
+    rig.finish().await;
+}
+
+/// The owner spoke last with an account that was linked after the backup, and that is a guest's now.
+#[tokio::test]
+async fn an_account_that_became_the_owners_after_the_backup_hears_nothing_of_what_was_pending() {
+    let mut rig = Rig::of(open_to_all()).await;
+    rig.ask("1", "hello").await;
+    let file = back_up(&rig);
+    speaks(&mut rig, STRANGER).await;
+    link(&mut rig, (OWNER, "1"), STRANGER).await;
+    role_is(&mut rig, STRANGER, "owner").await;
+    speaks(&mut rig, STRANGER).await;
+    let access = restored(&mut rig, &file).await;
+    assert_eq!(access.taken, Vec::<String>::new());
+    let [given] = &access.given[..] else { panic!("{access:?}") };
+    assert!(given.ends_with(", 1 on home, 66 on home: linked accounts"), "{given}");
+    assert_eq!(rig.unread(STRANGER), Vec::<String>::new());
+    role_is(&mut rig, STRANGER, "guest").await;
     rig.finish().await;
 }
 
@@ -299,6 +340,8 @@ async fn a_message_after_a_restore_has_no_number_of_one_after_the_backup() {
 #[tokio::test]
 async fn where_nothing_is_known_of_the_time_since_the_owner_is_asked_to_look() {
     let mut rig = with_paired(by_pairing_only(), &["61"]).await;
+    // The newest ones are deleted.
+    rig.execute("UPDATE sqlite_sequence SET seq = 2000000 WHERE name = 'outbox'");
     let file = back_up(&rig);
     revoke(&mut rig, "61").await;
     rig.settled().await;
@@ -315,7 +358,7 @@ async fn where_nothing_is_known_of_the_time_since_the_owner_is_asked_to_look() {
     let told = is_told(&mut rig).await;
     assert!(told.contains(look), "{told}");
     // A button of a message after the backup is none of the next ones.
-    assert!(number_by(&rig, TOLD_AS) > 1_000_000);
+    assert!(number_by(&rig, TOLD_AS) > 3_000_000);
     speaks(&mut rig, "61").await;
     rig.finish().await;
 }
