@@ -64,7 +64,9 @@ fn pair(rig: &Rig, who: &str, role: &str) {
 
 async fn speaks(rig: &mut Rig, who: &str) {
     rig.say_as(who, who, "hello");
-    assert_eq!(rig.next_message(who).await, "re: hello");
+    // It goes on where the memory was changed meanwhile.
+    let said = rig.next_message(who).await;
+    assert!(said.starts_with("re: hello"), "{said}");
 }
 
 async fn role_is(rig: &mut Rig, who: &str, role: &str) {
