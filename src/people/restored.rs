@@ -252,6 +252,30 @@ impl TakingAgain<'_> {
         }
     }
 
+    /// Returns the standing since the backup of accounts without those that were linked to them since. A role that the
+    /// owner has set for the person of those does not raise theirs, as after `/unlink`.
+    fn standing_apart(&self, part: &PersonPart) -> PersonRights {
+        let whole = self.standing_since(&part.fate);
+        let AccountFate::Person(person) = part.fate else { return whole };
+        let is_other = |account: &&PersonAccount| {
+            !is_page_account(&account.sender) && !part.accounts.contains(account)
+        };
+        if !self.persons.get(&person).into_iter().flatten().any(|account| is_other(&account)) {
+            return whole;
+        }
+        let rights = part.accounts.iter().filter_map(|account| self.since.accounts.get(account));
+        let paired = rights.clone().filter_map(|rights| rights.paired).max();
+        let set = rights.filter_map(|rights| rights.set).next();
+        let mut before =
+            part.accounts.iter().filter_map(|account| self.backup.accounts.get(account));
+        let role = match set {
+            Some(set) if before.any(|rights| rights.person == Some(person)) => Some(set),
+            Some(set) => paired.min(Some(set)),
+            None => paired,
+        };
+        PersonRights { role, ..whole }
+    }
+
     /// Gives accounts a person of their own, who has what the former one has in the backup.
     fn part_off(&mut self, former: PersonId, part: &PersonPart) -> rusqlite::Result<PersonId> {
         let change = self.change(&part.accounts, ChangedRight::Unlinked);
@@ -277,7 +301,7 @@ impl TakingAgain<'_> {
     /// Blocks a person of the backup who was blocked since, and gives them the lower of both roles.
     fn lower(&mut self, person: PersonId, part: &PersonPart) -> rusqlite::Result<()> {
         let accounts = &part.accounts;
-        let (backup, since) = (self.backup.standing(accounts), self.standing_since(&part.fate));
+        let (backup, since) = (self.backup.standing(accounts), self.standing_apart(part));
         match (backup.blocked, since.blocked) {
             (None, Some(blocked)) => {
                 listing::set_blocked(self.store, person, Some(blocked.0))?;

@@ -204,6 +204,34 @@ async fn a_link_that_was_there_all_the_time_stays() {
 }
 
 #[tokio::test]
+async fn an_account_has_after_a_restore_what_it_would_have_without_a_later_link() {
+    let mut rig = with_paired(by_pairing_only(), &[STRANGER, OTHER]).await;
+    order(&mut rig, "admin", STRANGER).await;
+    let file = back_up(&rig);
+    order(&mut rig, "user", STRANGER).await;
+    order(&mut rig, "admin", OTHER).await;
+    link(&mut rig, (OTHER, OTHER), STRANGER).await;
+    assert!(rig.next_message("1").await.contains("are now one person"));
+    let access = restored(&mut rig, &file).await;
+    assert_eq!(access.taken, ["Person 66, 66 on home: user (in the backup: admin)"]);
+    assert_eq!(access.given[1..], ["Person 67, 67 on home: admin (in the backup: user)"]);
+    role_is(&mut rig, STRANGER, "user").await;
+    role_is(&mut rig, OTHER, "user").await;
+
+    // One that others were linked to keeps what it had.
+    order(&mut rig, "admin", STRANGER).await;
+    fs::remove_file(&file).unwrap();
+    let file = back_up(&rig);
+    link(&mut rig, (STRANGER, STRANGER), OTHER).await;
+    assert!(rig.next_message("1").await.contains("are now one person"));
+    let access = restored(&mut rig, &file).await;
+    assert_eq!(access.taken, Vec::<String>::new());
+    role_is(&mut rig, STRANGER, "admin").await;
+    role_is(&mut rig, OTHER, "user").await;
+    rig.finish().await;
+}
+
+#[tokio::test]
 async fn what_was_taken_from_one_of_two_unlinked_accounts_is_not_taken_from_the_other() {
     for (verb, right) in [("remove", "removed"), ("block", "blocked")] {
         let mut rig = with_paired(by_pairing_only(), &[STRANGER, OTHER]).await;
@@ -279,7 +307,7 @@ async fn an_account_that_became_the_owners_after_the_backup_hears_nothing_of_wha
     let access = restored(&mut rig, &file).await;
     assert_eq!(access.taken, Vec::<String>::new());
     let [given] = &access.given[..] else { panic!("{access:?}") };
-    assert!(given.ends_with(", 1 on home, 66 on home: linked accounts"), "{given}");
+    assert!(given.ends_with("66 on home, 7 on home: linked accounts"), "{given}");
     assert_eq!(rig.unread(STRANGER), Vec::<String>::new());
     role_is(&mut rig, STRANGER, "guest").await;
     rig.finish().await;
