@@ -109,8 +109,11 @@ async fn a_command_in_the_background_tells_its_end_once_it_has_ended() {
     // On a busy machine a quick command takes longer than the first look waits, which may show its output already.
     let last = fixture.shown(&name, said.clone(), "exit code 4").await;
     assert!(said.ends_with("quick") || last.ends_with("quick"), "{said}\n{last}");
-    let (name, begun) = fixture.begin("seq 1 50000; sleep 1; seq 1 60000").await;
-    // A look shortly before its end may have shown the last output already.
+    // All of it comes between two looks, however slow the machine is.
+    let waits = "while [ ! -e go ]; do sleep 0.1; done; seq 1 60000; touch done";
+    let (name, begun) = fixture.begin(waits).await;
+    fs::write(fixture.cx.workspace.root().join("go"), "").unwrap();
+    until("all of its output", async || fixture.exists("done").then_some(())).await;
     let mut looks = vec![begun];
     while !looks.iter().any(|said| said.contains("exit code 0")) {
         assert!(looks.len() < LOOKS_MAX, "{looks:?}");
