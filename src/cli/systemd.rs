@@ -12,7 +12,8 @@ use tokio::time::timeout;
 
 use crate::config::Environment;
 use crate::doctor::service::{
-    AskedManager, HomeDaemon, ServicePlace, ServiceState, is_service_of, parse_service, unreachable,
+    AskedManager, HomeDaemon, ServicePlace, ServiceState, is_service_of, parse_service, property,
+    unreachable,
 };
 use crate::process::account_name;
 use crate::store::HomeLock;
@@ -221,10 +222,7 @@ impl RestartState {
 pub(super) async fn restart_state(manager: Manager) -> anyhow::Result<RestartState> {
     let fields = "--property=ActiveState,SubState,Result,StatusText";
     let shown = systemctl(manager, &["show", UNIT, fields]).await?;
-    let value = |key: &str| {
-        let line = shown.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
-        line.unwrap_or_default().trim().to_owned()
-    };
+    let value = |key: &str| property(&shown, key).to_owned();
     Ok(RestartState {
         active: value("ActiveState"),
         sub: value("SubState"),
@@ -236,8 +234,8 @@ pub(super) async fn restart_state(manager: Manager) -> anyhow::Result<RestartSta
 /// Returns the process id of the service. None if it does not run, or nobody knows.
 pub(super) async fn main_process(manager: Manager) -> Option<String> {
     let shown = systemctl(manager, &["show", UNIT, "--property=MainPID"]).await.ok()?;
-    let process = shown.lines().find_map(|line| line.strip_prefix("MainPID="))?.trim();
-    (process != "0").then(|| process.to_owned())
+    let process = property(&shown, "MainPID");
+    (!matches!(process, "" | "0")).then(|| process.to_owned())
 }
 
 async fn lingers() -> Option<bool> {

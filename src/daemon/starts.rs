@@ -114,6 +114,13 @@ pub(super) fn note_reported(home: &Path) {
     }
 }
 
+/// Writes the record only if it changes, as most starts change nothing of it.
+fn change_record(home: &Path, change: impl FnOnce(StartRecord) -> StartRecord) -> io::Result<()> {
+    let known = read_record(home);
+    let changed = change(known.clone());
+    if changed == known { Ok(()) } else { write_record(home, &changed) }
+}
+
 /// Returns true if the last start failed because the store is damaged, and that store is still there.
 pub fn has_damage(home: &Path) -> bool {
     found_damage(home) != FoundDamage::None && home.join(store::FILE).exists()
@@ -132,10 +139,8 @@ pub(super) fn found_damage(home: &Path) -> FoundDamage {
 
 /// Records the damage by which this start fails, or that there is none.
 pub(super) fn note_damage(home: &Path, damage: FoundDamage) {
-    let known = read_record(home);
-    if known.damage != damage
-        && let Err(error) = write_record(home, &StartRecord { damage, ..known })
-    {
+    let change = |known| StartRecord { damage, ..known };
+    if let Err(error) = change_record(home, change) {
         tracing::warn!(%error, "Cannot record the damage of the store, or its end");
     }
 }
@@ -147,10 +152,8 @@ pub(super) fn is_log_lost(home: &Path) -> bool {
 
 /// Records that the owner has to hear that the log of the store was lost, or no longer has to.
 pub(super) fn note_lost_log(home: &Path, is_log_lost: bool) {
-    let known = read_record(home);
-    if known.is_log_lost != is_log_lost
-        && let Err(error) = write_record(home, &StartRecord { is_log_lost, ..known })
-    {
+    let change = |known| StartRecord { is_log_lost, ..known };
+    if let Err(error) = change_record(home, change) {
         tracing::warn!(%error, "Cannot record if the owner has to hear of the lost log of the database");
     }
 }

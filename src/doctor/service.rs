@@ -162,7 +162,7 @@ fn names_home(shown: &str, home: &Path) -> Option<bool> {
 }
 
 /// Returns the value of a property in the answer of `systemctl show`. Empty if there is none.
-fn property<'a>(shown: &'a str, key: &str) -> &'a str {
+pub fn property<'a>(shown: &'a str, key: &str) -> &'a str {
     let line = shown.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
     line.unwrap_or_default().trim()
 }
